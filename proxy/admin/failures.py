@@ -66,7 +66,7 @@ class FailuresApi:
                 await self._get(failure)
             return found, has_more
 
-        return await listing(read, _revision)(request)
+        return await listing(read, lambda one: _object(one.record) | {"object": "failure.revision", "id": one.id})(request)
 
     async def resolve(self, request: Request) -> Response:
         """Set its status."""
@@ -111,10 +111,6 @@ class FailuresApi:
 
 def _object(record: FailureRecord) -> dict[str, Any]:
     return {"object": "failure", "id": record.id, "failure_id": record.id} | _fields(record)
-
-
-def _revision(revision: FailureRevision) -> dict[str, Any]:
-    return _object(revision.record) | {"object": "failure.revision", "id": revision.id}
 
 
 def _key(request: Request) -> str:

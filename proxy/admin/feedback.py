@@ -119,7 +119,7 @@ def _said_in(detail: RecordDetail) -> Iterator[tuple[str, str, str, dict[str, An
     """Stage, place, label and content."""
     for verdict in detail.verdicts:
         for entry in verdict.detail.get("claims") or ():
-            if isinstance(entry, Mapping) and _has_span(entry):
+            if isinstance(entry, Mapping) and isinstance(span := entry.get("span"), list) and len(span) == 2:
                 kept = {"text": ""} | {name: entry[name] for name in _KEPT if name in entry}
                 yield verdict.stage, place_of(entry), str(entry.get("label", "")), kept
         content = {"code": verdict.code, "score": verdict.score, "message": verdict.message}
@@ -131,11 +131,6 @@ def place_of(entry: Mapping[str, Any]) -> str:
     """Of a sentence's entry in a record."""
     start, end = entry["span"]
     return f"{entry.get('choice', 0)}:{start}-{end}"
-
-
-def _has_span(entry: Mapping[str, Any]) -> bool:
-    span = entry.get("span")
-    return isinstance(span, list) and len(span) == 2
 
 
 class FeedbackBody(Struct, forbid_unknown_fields=True):

@@ -9,6 +9,7 @@ import textwrap
 from collections.abc import Iterator
 from pathlib import Path
 
+from proxy.cli.terminal import refused
 from proxy.config.conversion import Problems
 from proxy.config.settings import BuiltinSettings, EmbeddedSettings, RouteSettings, Settings, load_settings, read_settings
 from proxy.errors import ConfigError, ModelUnavailable, StoreUnavailable
@@ -23,8 +24,6 @@ from proxy.upstreams.embedded import EmbeddedUpstream
 from proxy.upstreams.gguf import default_model_path
 from proxy.wire.translation.translate import APIS, TITLES
 
-REFUSED = 2
-
 
 def migrate(path: Path) -> int:
     """Bring the store's tables to this release; 0, or 2 where that cannot be. Raises `ConfigError`."""
@@ -32,8 +31,7 @@ def migrate(path: Path) -> int:
     try:
         revision = asyncio.run(database.migrate())
     except StoreUnavailable as error:
-        print(f"groundwire: the store {database.name} cannot be migrated: {error}", file=sys.stderr)
-        return REFUSED
+        return refused(f"the store {database.name} cannot be migrated: {error}")
     print(f"the store {database.name} has revision {revision}")
     return 0
 
@@ -131,7 +129,7 @@ def _refused(every: list[ConfigError]) -> int:
         print(f"groundwire: {error.located()}", file=sys.stderr)
     if len(every) > 1:
         print(f"{len(every)} problems", file=sys.stderr)
-    return REFUSED
+    return 2
 
 
 def _policy_files(folders: set[Path], config: Path) -> Iterator[Path]:

@@ -114,7 +114,8 @@ def explain(policy: Policy, columns: int = 80) -> str:
         own = {name: values for name, values in changed_options(spec.options).items() if name not in shared}
         said = [summary(spec.stage).partition(";")[0].rstrip(".") + ".", _actions(policy.actions(spec)), _options(own)]
         for i, text in enumerate(filter(None, said)):
-            lines += _wrapped(text, columns, f"{number:2} {spec.stage.name}" if not i else "")
+            label = "" if i else f"{number:2} {spec.stage.name}"
+            lines += textwrap.wrap(text, columns, initial_indent=label.ljust(_NAME), subsequent_indent=" " * _NAME, break_on_hyphens=False)
     if policy.stages:
         lines += ["", f"All options, needs and precisions: groundwire explain --all {policy.name}"]
     return "\n".join(lines)
@@ -190,7 +191,3 @@ def _actions(actions: Sequence[Action]) -> str:
     """What a client could notice: ``May block, warn.``; the codes are in the headers, the record and ``--all``."""
     kinds = [kind for kind in _KINDS if any(action.kind == kind for action in actions)]
     return f"May {', '.join(kinds)}." if kinds else ""
-
-
-def _wrapped(text: str, columns: int, label: str) -> list[str]:
-    return textwrap.wrap(text, columns, initial_indent=label.ljust(_NAME), subsequent_indent=" " * _NAME, break_on_hyphens=False)

@@ -15,6 +15,7 @@ import msgspec
 
 from proxy.admin.keys import KeyBody, KeyBook, KeyParts, limits_shown, shown
 from proxy.cli.report import span_s
+from proxy.cli.terminal import refused
 from proxy.config.keys import LIMITS, Limits
 from proxy.config.settings import Settings
 from proxy.errors import ConfigError, ProxyError, StoreUnavailable
@@ -30,8 +31,7 @@ def run(arguments: argparse.Namespace, settings: Settings, source: str) -> int:
     try:
         asyncio.run(_with_store(arguments, settings, source))
     except (StoreUnavailable, ProxyError) as error:
-        print(f"groundwire: {error}", file=sys.stderr)
-        return 2
+        return refused(str(error))
     return 0
 
 

@@ -24,7 +24,7 @@ import msgspec
 
 from proxy.admin.reports import Period, make_report, panels_of
 from proxy.cli.admin_client import AdminClient, ServerAway, ServerRefused, admin_key, server_url
-from proxy.cli.terminal import Terminal, harmless
+from proxy.cli.terminal import Terminal, harmless, refused
 from proxy.config.alerts import AlertSettings
 from proxy.config.settings import Settings
 from proxy.errors import ConfigError, StoreUnavailable
@@ -46,8 +46,7 @@ def export(settings: Settings, *, source: Path, stage: str | None, said: str | N
     try:
         lines = asyncio.run(_lines(settings, source, stage, said))
     except StoreUnavailable as error:
-        print(f"groundwire: {error}; --config names another configuration", file=sys.stderr)
-        return 2
+        return refused(f"{error}; --config names another configuration")
     for line in lines:
         print(line, file=out or sys.stdout)
     print(f"groundwire: {len(lines):,} findings with a person's word on them", file=sys.stderr)
@@ -135,8 +134,7 @@ def report(
         text, page = _page(settings(), source, prefix, wanted)
     except (StoreUnavailable, ServerAway, ServerRefused) as error:
         hint = "; --config names another configuration, --url asks a running server" if isinstance(error, StoreUnavailable) else ""
-        print(f"groundwire: {harmless(str(error), 1000)}{hint}", file=sys.stderr)
-        return 2
+        return refused(f"{harmless(str(error), 1000)}{hint}")
     if html is not None:
         _write(html, page)
     terminal = Terminal()

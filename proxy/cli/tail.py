@@ -21,7 +21,7 @@ from rich.cells import cell_len
 from rich.text import Text
 
 from proxy.cli.admin_client import AdminClient, ServerAway, ServerRefused, admin_key, server_url
-from proxy.cli.terminal import Terminal, cut, harmless
+from proxy.cli.terminal import Terminal, cut, harmless, refused
 from proxy.config.settings import Settings
 from proxy.errors import ConfigError
 from proxy.exchange import OUTCOMES, ContextUse, Facts
@@ -104,35 +104,24 @@ class Follower:
 
         Raises `ServerAway`, `ServerRefused`; what it had read until then is told by a later look.
         """
-        begun = self._monotonic()
-        if self._seen is None:
-            return self._first(first, begun)
-        deep = begun >= self._deep_at
+        begun, seen = self._monotonic(), self._seen
+        deep = seen is None or begun >= self._deep_at
+        shown, last = list[Record](), ""
+        if seen is None:  # what is there already is seen; what comes while this takes a look is told
+            newest = self._source.page(1)[0]
+            shown = [*reversed(self._source.page(min(first, _DEEP_PAGE), None, self._filters)[0])] if first else []
+            seen = {str(record["id"]): _came(record) for record in (*newest, *shown)}
+            last, self._newest = max((record["id"] for record in newest), default=""), max(seen.values(), default=0.0)
         new: dict[str, float] = {}
         told: dict[str, Record] = {}
-        for page in self._unseen(_DEEP_PAGE if deep else _PAGE, self._seen, whole=deep):
+        for page in self._unseen(_DEEP_PAGE if deep else _PAGE, seen, whole=deep):
             new |= {record["id"]: _came(record) for record in page}
-            told |= {record["id"]: record for record in page if self._filters.take(record)}
-        self._seen |= new
+            told |= {record["id"]: record for record in page if record["id"] > last and self._filters.take(record)}
+        self._seen = seen | new
         self._newest = max([self._newest, *new.values()])
         if deep:
             self._rest(begun)
-        return sorted(told.values(), key=_ended)
-
-    def _first(self, number: int, begun: float) -> list[Record]:
-        """See what is there already; what comes while this takes a look is told."""
-        newest = self._source.page(1)[0]
-        first = self._source.page(min(number, _DEEP_PAGE), None, self._filters)[0] if number else ()
-        seen = {str(record["id"]): _came(record) for record in (*newest, *first)}
-        last, late = max((record["id"] for record in newest), default=""), list[Record]()
-        self._newest = max(seen.values(), default=0.0)
-        for page in self._unseen(_DEEP_PAGE, seen, whole=True):
-            late += [record for record in page if record["id"] > last and self._filters.take(record)]
-            seen |= {str(record["id"]): _came(record) for record in page}
-        self._seen = seen
-        self._newest = max([self._newest, *seen.values()])
-        self._rest(begun)
-        return [*reversed(first), *sorted(late, key=_ended)]
+        return [*shown, *sorted(told.values(), key=_ended)]
 
     def _unseen(self, limit: int, seen: Mapping[str, float], *, whole: bool) -> Iterator[list[Record]]:
         """What is not in `seen`, page by page: until a page has nothing new, or the `whole` of what is not too old."""
@@ -244,8 +233,7 @@ def tail(settings: Callable[[], Settings], *, url: str | None, filters: TailFilt
     try:
         Tail(RecordList(client), terminal, filters, as_json=as_json, first=first).run()
     except ServerRefused as error:
-        _say(str(error))
-        return 2
+        return refused(harmless(str(error)))
     return 0
 
 
@@ -361,11 +349,9 @@ def _shown(text: str, most: int = 80) -> str:
 
 def _number(mapping: Mapping[str, Any], name: str) -> float | None:
     found = mapping.get(name)
-    return (
-        float(found)
-        if isinstance(found, int | float) and not isinstance(found, bool) and abs(found) < 1e15 and math.isfinite(found)
-        else None
-    )
+    if not isinstance(found, int | float) or isinstance(found, bool):
+        return None
+    return float(found) if abs(found) < 1e15 and math.isfinite(found) else None
 
 
 def _whole(mapping: Mapping[str, Any], name: str) -> int | None:

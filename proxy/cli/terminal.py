@@ -29,6 +29,12 @@ def harmless(text: str, most: int = 512) -> str:
     return one_line(text if len(text) <= most else text[:most] + ELLIPSIS)
 
 
+def refused(why: str) -> int:
+    """Say why the command ends; its exit status."""
+    print(f"groundwire: {why}", file=sys.stderr)
+    return 2
+
+
 def cut(text: str, most: int) -> str:
     """`text` in at most `most` columns, with an ellipsis where something is missing."""
     if cell_len(text) <= most:

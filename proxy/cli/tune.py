@@ -12,7 +12,6 @@ from __future__ import annotations
 
 import asyncio
 import json
-import sys
 import tempfile
 import time
 from collections.abc import Callable, Collection, Sequence
@@ -26,7 +25,7 @@ from sqlalchemy import func, select
 
 from proxy.app import App
 from proxy.cli.report import moment, read_store
-from proxy.cli.terminal import Terminal, cut, harmless
+from proxy.cli.terminal import Terminal, cut, harmless, refused
 from proxy.config.conversion import read_yaml
 from proxy.config.settings import Settings, StoreSettings, UpstreamSettings
 from proxy.errors import ConfigError, StoreUnavailable, UpstreamUnreachable
@@ -140,12 +139,10 @@ def tune(settings: Settings, wanted: Wanted, *, source: Path, as_json: bool) -> 
     try:
         stored, rows = read_store(settings, source, lambda database: _rows(database, wanted, since))
     except StoreUnavailable as error:
-        print(f"groundwire: {harmless(str(error), 1000)}; --config names another configuration", file=sys.stderr)
-        return 2
+        return refused(f"{harmless(str(error), 1000)}; --config names another configuration")
     if not rows:
         said = _NO_BODIES.format(count=stored) if stored else "no exchanges since then"
-        print(f"groundwire: {said}; --since looks further back", file=sys.stderr)
-        return 2
+        return refused(f"{said}; --since looks further back")
     with tempfile.TemporaryDirectory(prefix="groundwire-tune-") as folder:
         replayed = asyncio.run(_replay(_shadowed(settings, wanted, {row.route for row in rows}, Path(folder)), wanted, stored, rows))
     if as_json:

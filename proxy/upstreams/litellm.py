@@ -70,11 +70,6 @@ class LiteLLMUpstream:
         """Take calls; the first one imports litellm."""
         self._started = True
 
-    def _import(self) -> asyncio.Future[Any]:
-        if self._importing is None:
-            self._importing = asyncio.get_running_loop().run_in_executor(None, _import_litellm)
-        return self._importing
-
     async def stop(self) -> None:
         """Close litellm's connections."""
         importing, self._importing, self._started = self._importing, None, False
@@ -180,8 +175,10 @@ class LiteLLMUpstream:
     async def _litellm(self) -> Any:
         if not self._started:
             raise UpstreamUnreachable(f"upstream {self.name} is not started")
+        if self._importing is None:
+            self._importing = asyncio.get_running_loop().run_in_executor(None, _import_litellm)
         try:
-            return await asyncio.shield(self._import())
+            return await asyncio.shield(self._importing)
         except ImportError as error:
             raise UpstreamUnreachable(f"upstream {self.name}: litellm does not import here: {error}") from error
 

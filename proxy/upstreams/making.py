@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from functools import partial
 
 from proxy.config.sections import DecisionApi, decision_api
 from proxy.config.settings import (
@@ -22,7 +23,7 @@ from proxy.ports import Counters, TokenCounter, UpstreamFigures
 from proxy.ports.upstream import Upstream
 from proxy.upstreams.builtin import MAX_STATEMENTS
 from proxy.upstreams.openai import AnthropicUpstream, GeminiUpstream, OpenAIUpstream
-from proxy.upstreams.resilience import Everywhere, Resilient, SharedPlaces, Slots
+from proxy.upstreams.resilience import Resilient, SharedPlaces, Slots
 from proxy.upstreams.translating import Translating, is_openai
 
 
@@ -72,7 +73,7 @@ def make_resilient(
         decides="only" if isinstance(settings, BuiltinSettings) else "also" if _decision_api(settings) else "",
     )
     most, total_s = settings.max_concurrency_everywhere, settings.timeouts.total_s
-    everywhere = Everywhere(places, most, settings.timeouts.queue_s) if places is not None and most else None
+    everywhere = partial(places.take, upstream.name, most, settings.timeouts.queue_s) if places is not None and most else None
     return Resilient(translating, settings.retries, slots, settings.fallback, counters, total_s, figures, translating.takes, everywhere)
 
 

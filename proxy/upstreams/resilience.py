@@ -17,8 +17,6 @@ from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from functools import partial
 from typing import Protocol
 
-from msgspec import Struct
-
 from proxy.config.settings import Retries
 from proxy.errors import Overloaded, ProxyError, UpstreamTimeout, UpstreamUnreachable
 from proxy.ledger import NOBODY, Ledger, Party, Share
@@ -102,14 +100,6 @@ class SharedPlaces(Protocol):
         """One of `most`; what it returns gives it back. Waits for it. Raises `Overloaded` past `wait_s`."""
 
 
-class Everywhere(Struct, frozen=True):
-    """That an upstream's calls are bounded over all processes, too."""
-
-    places: SharedPlaces
-    most: int
-    wait_s: float
-
-
 class Resilient:
     """An upstream with its retries, fallbacks and cap."""
 
@@ -123,9 +113,9 @@ class Resilient:
         total_s: float = 1800.0,
         figures: UpstreamFigures | None = None,
         takes: Callable[[Call], bool] = lambda call: True,
-        everywhere: Everywhere | None = None,
+        everywhere: Callable[[], Awaitable[Callable[[], None]]] | None = None,
     ) -> None:
-        """`takes` tells whether a call can be put to its server at all."""
+        """`takes` tells whether a call can be put to its server at all; `everywhere` takes one of its places over all processes."""
         self.upstream = upstream
         self.name = upstream.name
         self.fallback = fallback
@@ -151,29 +141,26 @@ class Resilient:
         return self._send(call)
 
     async def _with_fallbacks(self, call: Call, others: Mapping[str, Resilient]) -> Reply:
-        candidate, waiting, tries = self, [others[name] for name in self.fallback], 0
+        waiting = (one for one in [others[name] for name in self.fallback] if one._takes(call))
+        candidate, tries = self, 0
         while True:
             try:
                 reply = await candidate._send(call)
             except (UpstreamUnreachable, UpstreamTimeout, Overloaded) as error:
-                following = _taking(call, waiting)
+                following = next(waiting, None)
                 if following is None:
                     raise
                 tries += error.attempts
             else:
                 tries += reply.attempts
-                following = _taking(call, waiting) if reply.status in RETRIED else None
+                following = next(waiting, None) if reply.status in RETRIED else None
                 if following is None:
                     reply.attempts = tries
                     return reply
                 await reply.close()
-            self._next(candidate)
+            self._counters.count("upstream.fallback_count")
+            candidate._figures.fell_back()
             candidate = following
-
-    def _next(self, failed: Resilient) -> None:
-        """A fallback's turn has come."""
-        self._counters.count("upstream.fallback_count")
-        failed._figures.fell_back()
 
     async def _send(self, call: Call) -> Reply:
         release = await self._place(call.party)
@@ -191,7 +178,7 @@ class Resilient:
             if self._everywhere is None:
                 return partial(self._slots.release, party)
             try:
-                give_back = await self._everywhere.places.take(self.name, self._everywhere.most, self._everywhere.wait_s)
+                give_back = await self._everywhere()
             except BaseException:
                 self._slots.release(party)
                 raise
@@ -246,15 +233,6 @@ def _is_repeatable(reply: Reply) -> bool:
         return False
     said = header_of(reply.headers, "x-should-retry").strip().lower()
     return said == "true" or (reply.status in RETRIED and said != "false")
-
-
-def _taking(call: Call, waiting: list[Resilient]) -> Resilient | None:
-    """The next of those `waiting` that can take the call; they leave the list."""
-    while waiting:
-        candidate = waiting.pop(0)
-        if candidate._takes(call):
-            return candidate
-    return None
 
 
 def backoff_s(attempt: int, retries: Retries) -> float:

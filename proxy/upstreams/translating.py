@@ -26,14 +26,10 @@ from proxy.errors import InvalidRequest, NotFound, ProxyError, UpstreamUnreachab
 from proxy.offloop import run_in_thread_if_large
 from proxy.ports.upstream import BodyReply, Call, Headers, Reply, Upstream, WrappedReply, is_event_stream, limit, read_whole
 from proxy.wire.bodies import exact
-from proxy.wire.chat import forms as chat_forms
-from proxy.wire.gemini import answers as gemini_forms
 from proxy.wire.gemini.address import KEY_HEADER
-from proxy.wire.messages import events as messages_forms
-from proxy.wire.responses import events as responses_forms
 from proxy.wire.sse import EventSplitter
 from proxy.wire.translation.pieces import payload_of
-from proxy.wire.translation.translate import PATHS, TITLES, Exchange, Server
+from proxy.wire.translation.translate import FORMS, PATHS, TITLES, Exchange, Server
 from proxy.wire.upstream_errors import Failure, envelope, events_of, instead_of_answer, is_own
 
 _EVENTS, _JSON = "text/event-stream; charset=utf-8", "application/json"
@@ -44,18 +40,6 @@ _FIRST_LINE = re.compile(rb"(?:data|event|id|retry)?:")
 _ERROR = re.compile(rb'"(?:error|errors|detail)"\s*:\s*[{\["]')
 _ANSWERS: Mapping[Api, bytes] = {"chat": b'"choices"', "responses": b'"output"', "messages": b'"content"', "gemini": b'"candidates"'}
 _BAD_GATEWAY = 502
-_TO_EVENTS: Mapping[Api, Callable[[Mapping[str, Any], bytes], bytes]] = {
-    "chat": chat_forms.to_events,
-    "responses": responses_forms.to_events,
-    "messages": messages_forms.to_events,
-    "gemini": gemini_forms.to_events,
-}
-_TO_WHOLE: Mapping[Api, Callable[..., dict[str, Any] | None]] = {
-    "chat": chat_forms.to_whole,
-    "responses": responses_forms.to_whole,
-    "messages": messages_forms.to_whole,
-    "gemini": gemini_forms.to_whole,
-}
 
 
 async def as_asked(sending: Awaitable[Reply], api: Api, call: Call, max_bytes: int) -> Reply:
@@ -154,7 +138,7 @@ class _ReplyAsAsked(WrappedReply):
         """A body as events; None for what is no answer of the API."""
         try:
             found = exact(body)
-            return _TO_EVENTS[self._api](found, self._request_body) if isinstance(found, dict) else None
+            return FORMS[self._api].to_events(found, self._request_body) if isinstance(found, dict) else None
         except (ValueError, TypeError):
             return None
 
@@ -169,7 +153,7 @@ class _ReplyAsAsked(WrappedReply):
             else:
                 payloads.append(payload)
         try:
-            made = _TO_WHOLE[self._api](payloads, marked=marked)
+            made = FORMS[self._api].to_whole(payloads, marked=marked)
         except ValueError as error:
             raise UpstreamUnreachable(f"the upstream sent events that make no answer: {error}") from error
         if made is None:
@@ -281,23 +265,15 @@ class Translating:
         `decides` whether it may have decision models, or nothing else.
         """
         self.inner = upstream
-        self.name, self.catalogue_name = upstream.name, upstream.catalogue_name
+        self.name, self.catalogue_name, self.start, self.stop = upstream.name, upstream.catalogue_name, upstream.start, upstream.stop
         self._speaks = tuple(speaks)
         self._server = Server(upstream.name, self._speaks[0], newest, limit_of, dropped)
         self._max_bytes, self._decides = max_bytes, decides
         self._translated = {path: _APIS[path] for path in translated_paths(self._speaks)}
 
-    async def start(self) -> None:
-        """Raises `ConfigError`."""
-        await self.inner.start()
-
-    async def stop(self) -> None:
-        """Close it."""
-        await self.inner.stop()
-
     def takes(self, call: Call) -> bool:
         """Whether its server's API has a form for all that a call says; of those in its own API that is for the server to say."""
-        client = self._client(call)
+        client = self._translated.get(call.path.partition("?")[0]) if call.method == "POST" else None
         if call.path in DECISION_PATHS:
             return self._decides != ""
         if self._decides == "only":
@@ -308,10 +284,6 @@ class Translating:
         except InvalidRequest:
             return False
         return True
-
-    def _client(self, call: Call) -> Api | None:
-        """The API that is to be translated; None where there is nothing to translate."""
-        return self._translated.get(call.path.partition("?")[0]) if call.method == "POST" else None
 
     def send(self, call: Call) -> Coroutine[Any, Any, Reply]:
         """Make the call. Raises `InvalidRequest` for what cannot be translated, `UpstreamUnreachable`, `UpstreamTimeout`."""

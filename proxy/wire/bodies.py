@@ -41,7 +41,8 @@ def load(body: bytes, integers: Callable[[bytes], Any] = orjson.loads) -> dict[s
         raise InvalidRequest(f"the body is not valid JSON: {error}") from error
     if not isinstance(fields, dict):
         raise InvalidRequest(f"the body must be a JSON object, not {kind_of(fields)}")
-    _check_depth(body, fields)
+    if len(body) > 2 * _DEPTH and _is_deep(fields):  # orjson reads 1,024 levels and writes 254
+        raise InvalidRequest(f"the body is nested more than {_DEPTH} levels deep")
     return fields
 
 
@@ -67,12 +68,6 @@ def count_up_to(body: bytes, mark: bytes, most: int) -> int:
             break
         found += count_up_to(body[start : start + _COUNTED_BYTES], mark, most - found)
     return found
-
-
-def _check_depth(body: bytes, fields: dict[str, Any]) -> None:
-    """Raises `InvalidRequest` for what is read but could not be written again: orjson reads 1,024 levels and writes 254."""
-    if len(body) > 2 * _DEPTH and _is_deep(fields):
-        raise InvalidRequest(f"the body is nested more than {_DEPTH} levels deep")
 
 
 def _is_deep(fields: dict[str, Any]) -> bool:
@@ -126,12 +121,19 @@ def object_at(value: object, at: str) -> dict[str, Any]:
     return value
 
 
-def objects_at(value: object, at: str) -> list[dict[str, Any]]:
+def string_at(value: object, at: str) -> str:
+    """What stands at `at`. Raises `InvalidRequest` when it is no string."""
+    if not isinstance(value, str):
+        raise unexpected(at, "a string", value)
+    return value
+
+
+def objects_at(value: object, at: str, expected: str = "a list") -> list[dict[str, Any]]:
     """A list of objects, which may be missing. Raises `InvalidRequest`."""
     if value is None:
         return []
     if not isinstance(value, list):
-        raise unexpected(at, "a list", value)
+        raise unexpected(at, expected, value)
     return [object_at(item, f"{at}[{i}]") for i, item in enumerate(value)]
 
 
@@ -188,6 +190,11 @@ def is_number(value: object) -> bool:
     return type(value) in _NUMBERS  # which a boolean is not among
 
 
+def present(**fields: Any) -> dict[str, Any]:
+    """Those of the fields that are not None."""
+    return {name: value for name, value in fields.items() if value is not None}
+
+
 def as_raw(value: object) -> msgspec.Raw:
     """A value as the bytes of its JSON; what is `msgspec.Raw` in it stays as it is."""
     return msgspec.Raw(msgspec.json.encode(value))
@@ -241,6 +248,14 @@ def kind_of(value: object) -> str:
     return next(name for kind, name in names if isinstance(value, kind))
 
 
+def listing(body: bytes, field: str, name: str) -> dict[str, Any]:
+    """An answer's fields. Raises `ValueError` where there is no list in `field`, without which it is not what goes by the `name`."""
+    fields = orjson.loads(body)
+    if not isinstance(fields, dict) or not isinstance(fields.get(field), list):
+        raise ValueError(f"not {name}")
+    return fields
+
+
 _BIG = re.compile(rb"[0-9]{19}")
 _BIG_DIGITS = 19
 """2**63 has as many."""
@@ -256,6 +271,15 @@ def exact(text: bytes | str) -> Any:
         return json.loads(data, parse_int=_integer)
     except RecursionError as error:
         raise ValueError("nested too deep") from error
+
+
+def exact_object(text: str) -> dict[str, Any] | None:
+    """The object that is this JSON, as `exact` reads it; None for what is none."""
+    try:
+        found = exact(text)
+    except ValueError:
+        return None
+    return found if isinstance(found, dict) else None
 
 
 def _integer(digits: str) -> Any:

@@ -14,6 +14,7 @@ from typing import Any, Protocol
 import msgspec
 import orjson
 from msgspec import DecodeError, Struct
+from msgspec.structs import replace
 
 from proxy.config.settings import Api
 from proxy.errors import ProxyError
@@ -84,10 +85,14 @@ class AnswerStream(Protocol):
     """The usage that the stream has reported, as it stands there."""
     _splitter: sse.EventSplitter
     _problem: str
+    _strange: int
+    """Events that are none of the API's."""
+    _events: str = ""
+    """What those of the API are called."""
 
     def __init__(self) -> None:
         self._splitter = sse.EventSplitter()
-        self.done, self.error, self.usage, self._problem = False, None, None, ""
+        self.done, self.error, self.usage, self._problem, self._strange = False, None, None, "", 0
 
     def feed(self, chunk: bytes) -> list[StreamPiece]:
         """The pieces that `chunk` completes."""
@@ -116,11 +121,14 @@ class AnswerStream(Protocol):
     @property
     def unreadable(self) -> str:
         """What of it was not what the dialect knows, or says something that it does not read; "" for nothing."""
-        return self._problem
+        if self._strange:
+            return f"{self._strange} events are not {self._events}"
+        return f"text in {self._problem} is not read" if self._problem else ""
 
     def encode_outgoing(self, piece: StreamPiece) -> bytes:
         """The bytes of `piece`, which leaves as it is. Of a stream that is judged, every piece that leaves comes here or to `with_text`
         or `with_refusal`, in the order of leaving, so that what repeats a text further on can follow a change of it."""
+        return piece.raw
 
     def with_text(self, piece: StreamPiece, text: str) -> bytes:
         """`piece`, which leaves, as an event that says `text` instead."""
@@ -143,6 +151,47 @@ class AnswerStream(Protocol):
 
     def end(self, verdict: Mapping[str, object] | None = None, mark: bytes = b"") -> bytes:
         """The last events of a stream, with the verdict if one was asked for; `mark` is the end mark as it came, where it may stay so."""
+
+
+class ChunkStream(AnswerStream, Protocol):
+    """One whose events are chunks: each is an answer with some of what its choices say. With `separate`, one that does several things
+    becomes a piece for each."""
+
+    usage_field: str = "usage"
+    choices_field: str = "choices"
+    _separate: bool
+
+    def __init__(self, *, separate: bool = False) -> None:
+        super().__init__()
+        self._separate = separate
+
+    def _split(self, raw: bytes, chunk: dict[str, Any], choices: Sequence[dict[str, Any]]) -> list[StreamPiece]:
+        """The pieces of a chunk; its usage is the last one's."""
+        steps = [step for one in choices for step in self._steps(one)] if self._separate else choices
+        if len(steps) == 1:
+            return [self._piece(raw, chunk, steps[0])]
+        if not self._separate or not steps:
+            for one in steps:
+                self._piece(raw, chunk, one)
+            return [StreamPiece(raw, payload=chunk)]
+        last = len(steps) - 1
+        kept = ({name: value for name, value in chunk.items() if i == last or name != self.usage_field} for i in range(len(steps)))
+        alone = [{**rest, self.choices_field: [step]} for rest, step in zip(kept, steps, strict=True)]
+        return [self._piece(sse.encode_json(one), one, step) for one, step in zip(alone, steps, strict=True)]
+
+    def _steps(self, choice: dict[str, Any]) -> list[dict[str, Any]]:
+        """A choice of a chunk as choices that do one thing each."""
+
+    def _piece(self, raw: bytes, chunk: dict[str, Any], choice: dict[str, Any]) -> StreamPiece:
+        """The piece of a chunk with this choice, which is taken in."""
+
+    def with_usage(self, piece: StreamPiece, others: Sequence[Mapping[str, object]]) -> StreamPiece:
+        """`piece` with the usage of the exchange's other answers added to its own, if it has one."""
+        own = (piece.payload or {}).get(self.usage_field)
+        if not isinstance(own, dict) or not others:
+            return piece
+        payload = {**(piece.payload or {}), self.usage_field: added_up([*others, own])}
+        return replace(piece, raw=sse.encode_json(payload), payload=payload)
 
 
 class Recogniser:

@@ -118,13 +118,9 @@ class Reading:
 
     def leave_out(self, *path: str) -> None:
         """Note that something of the upstream's stays behind."""
-        name = ".".join(_plain(step) for step in path)
+        name = ".".join(re.sub(r"[^\w.\[\]-]", "_", step[:60], flags=re.ASCII) for step in path)
         name = name if name in self.omissions or len(self.omissions) < _MAX_PATHS else OTHERS
         self.omissions[name] = self.omissions.get(name, 0) + 1
-
-
-def _plain(step: str) -> str:
-    return re.sub(r"[^\w.\[\]-]", "_", step[:60], flags=re.ASCII)
 
 
 Shape = Callable[[Any, Reading], Any]

@@ -7,7 +7,8 @@ joined, are the stream again. Follows the WHATWG HTML standard, section 9.2.6 (s
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
+from typing import Any
 
 import orjson
 from msgspec import Struct
@@ -127,6 +128,11 @@ def _data(line: bytes) -> bytes | None:
 def encode(data: bytes) -> bytes:
     """An event with `data`, JSON, on one line, whatever its reader takes for the end of one."""
     return b"data: " + one_line(data) + b"\n\n"
+
+
+def encode_json(payload: Mapping[str, Any]) -> bytes:
+    """An event with this object as its data."""
+    return encode(orjson.dumps(payload))
 
 
 def one_line(data: bytes) -> bytes:

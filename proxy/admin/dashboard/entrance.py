@@ -91,15 +91,17 @@ class Entrance:
 
     async def sign_out(self, request: Request, visitor: Visitor) -> Response:
         """Take the cookie back."""
-        self.check_decision(request, fields_of(await form_of(request)))
+        await self.decision(request)
         response = RedirectResponse("/dashboard", 303)
         response.delete_cookie(COOKIE, path="/", secure=_secure(request), httponly=True, samesite="strict")
         return response
 
-    def check_decision(self, request: Request, fields: Mapping[str, str]) -> None:
-        """Raises `PolicyNotAllowed` for a form that is not from a page of this session."""
+    async def decision(self, request: Request) -> dict[str, list[str]]:
+        """What a form asks for. Raises `PolicyNotAllowed` where it is not from a page of this session."""
+        form = await form_of(request)
         self._auth.check_origin(request)
-        self._auth.check_token(self._auth.session(request), fields.get("csrf", ""))
+        self._auth.check_token(self._auth.session(request), fields_of(form).get("csrf", ""))
+        return form
 
     async def _admit(self, request: Request) -> tuple[str, bool]:
         """The session's cookie, "" for a bearer key, and whether it is new. Raises `InvalidApiKey` or `PolicyNotAllowed`."""
@@ -181,7 +183,11 @@ async def form_of(request: Request) -> dict[str, list[str]]:
 
 def form_body(fields: Mapping[str, str], kind: type[Any]) -> Any:
     """Those of a form's fields that the API's `kind` has, as it takes them; what is blank is not given. Raises `InvalidRequest`."""
-    given = {name: fields[name] for name in kind.__struct_fields__ if fields.get(name, "").strip()}
+    return converted({name: fields[name] for name in kind.__struct_fields__ if fields.get(name, "").strip()}, kind)
+
+
+def converted(given: Mapping[Any, Any], kind: type[Any]) -> Any:
+    """A form's values as the `kind` takes them. Raises `InvalidRequest`."""
     try:
         return msgspec.convert(given, kind, strict=False)
     except msgspec.ValidationError as error:

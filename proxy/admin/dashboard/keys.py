@@ -5,17 +5,15 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-import msgspec
 from starlette.requests import Request
 from starlette.responses import RedirectResponse, Response
 from starlette.routing import Route
 
-from proxy.admin.dashboard.entrance import Entrance, fields_of, form_of
+from proxy.admin.dashboard.entrance import Entrance, converted, fields_of
 from proxy.admin.dashboard.rendering import Visitor, check_choice, page, with_query
 from proxy.admin.keys import SHOWN_DAYS, KeyBody, KeyBook, ListedKey, taken_of
 from proxy.config.keys import LIMITS, Limits
-from proxy.errors import InvalidRequest, ProxyError
-from proxy.limits.keys import SpendingRow
+from proxy.errors import ProxyError
 
 PATH = "/dashboard/keys"
 BY: Mapping[str, tuple[str, ...]] = {"key": ("client", "team"), "team": ("team",), "model": ("model",), "day": ("day",)}
@@ -43,13 +41,13 @@ class KeysPage:
         rows, teams = await self._book.all()
         spending = await self._book.spending(BY[by])
         values = {"by": by, "days": SHOWN_DAYS, "stored": self._book.parts.stored, "teams": teams, "limits": LIMITS}
-        values |= {"rows": [_row(row) for row in rows], "spending": [_spent(row, BY[by]) for row in spending[:_ROWS]]}
+        spent = [(" · ".join(filter(None, (getattr(row, name) for name in BY[by]))) or "none", row) for row in spending[:_ROWS]]
+        values |= {"rows": [_row(row) for row in rows], "spending": spent}
         return await page("keys.html", visitor, code, **values, **{"done": "", "problem": "", "text": "", "name": ""} | said)
 
     async def _submit(self, request: Request, visitor: Visitor) -> Response:
         """Do what a form asks for; a key's text is on the page that follows, and on no other."""
-        fields = fields_of(await form_of(request))
-        self._entrance.check_decision(request, fields)
+        fields = fields_of(await self._entrance.decision(request))
         name = fields.get("name", "").strip()
         try:
             text = await self._do(fields.get("decision", ""), name, fields)
@@ -69,18 +67,11 @@ class KeysPage:
             return ""
         limits = {limit: value for limit in LIMITS if (value := fields.get(limit, "").strip())}
         if decision == "team":
-            await self._book.set_team(name, _converted(limits, Limits))
+            await self._book.set_team(name, converted(limits, Limits))
             return ""
         given: dict[str, Any] = {"name": name, "team": fields.get("team", "").strip(), "expires": fields.get("expires", "").strip()}
         given["models"] = [one.strip() for one in fields.get("models", "").split(",") if one.strip()]
-        return (await self._book.add(_converted(given | {"limits": limits}, KeyBody)))[1]
-
-
-def _converted(given: Mapping[Any, Any], kind: type[Any]) -> Any:
-    try:
-        return msgspec.convert(given, kind, strict=False)
-    except msgspec.ValidationError as error:
-        raise InvalidRequest(f"the form is refused: {error}") from None
+        return (await self._book.add(converted(given | {"limits": limits}, KeyBody)))[1]
 
 
 def _row(row: ListedKey) -> dict[str, Any]:
@@ -89,8 +80,3 @@ def _row(row: ListedKey) -> dict[str, Any]:
     limits = [(name, taken.get(name), getattr(key.limits, name)) for name in key.limits.names]
     told = {"name": key.name, "team": key.team, "status": row.status, "expires": key.expires, "stored": row.created_at is not None}
     return told | {"routes": key.routes, "models": key.models, "limits": limits, "spent": row.spent}
-
-
-def _spent(row: SpendingRow, by: tuple[str, ...]) -> tuple[str, SpendingRow]:
-    """What it is about, in words, and the sums."""
-    return " · ".join(filter(None, (getattr(row, name) for name in by))) or "none", row

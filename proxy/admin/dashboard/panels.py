@@ -66,7 +66,8 @@ def _failed(whole: Bucket, buckets: Sequence[Bucket]) -> Panel:
 def _caught(whole: Bucket, buckets: Sequence[Bucket]) -> Panel:
     """What speaks against answers, or what they rest on."""
     count = caught(whole)
-    codes = {in_words(name): count for name, count in whole.warnings.items() if not _is_beside(name)}
+    said = {name: n for name, n in whole.warnings.items() if name not in HOUSEKEEPING and not name.startswith("upstream_")}
+    codes = {in_words(name): n for name, n in said.items()}
     hint = "" if count else "No check had anything to say."
     lines: Lines = {"refused": _count_of("verdicts", "block"), "with a warning": lambda bucket: float(warned(bucket))}
     return _panel("caught", number(count), "refused, or with a warning", [most_common(codes)], buckets, lines, parts=True, hint=hint)
@@ -80,11 +81,6 @@ def caught(bucket: Bucket) -> int:
 def warned(bucket: Bucket) -> int:
     """Exchanges with a warning that speaks against them: of those of housekeeping the answer may be as it should."""
     return bucket.verdicts.get("warn", 0) - bucket.caused("warn", HOUSEKEEPING)
-
-
-def _is_beside(code: str) -> bool:
-    """Whether a code is none of a check."""
-    return code in HOUSEKEEPING or code.startswith("upstream_")
 
 
 def _housekeeping(whole: Bucket, buckets: Sequence[Bucket]) -> Panel:

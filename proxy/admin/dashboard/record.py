@@ -176,11 +176,8 @@ def _text(message: Any) -> str:
     content = message.get("content")
     said = text_of(content)
     rest = {name: value for name, value in message.items() if name not in ("role", "content") and value is not None}
-    other = (
-        [p for p in content if not (isinstance(p, Mapping) and p.get("type") in ("text", "output_text"))]
-        if isinstance(content, list)
-        else []
-    )
+    parts = content if isinstance(content, list) else []
+    other = [p for p in parts if not (isinstance(p, Mapping) and p.get("type") in ("text", "output_text"))]
     return "\n".join(piece for piece in (said, *(pretty(part) for part in other), pretty(rest) if rest else "") if piece)
 
 

@@ -14,7 +14,7 @@ from starlette.requests import Request
 from starlette.responses import RedirectResponse, Response
 from starlette.routing import Route
 
-from proxy.admin.dashboard.entrance import Entrance, fields_of, form_body, form_of, set_cookie
+from proxy.admin.dashboard.entrance import Entrance, fields_of, form_body, set_cookie
 from proxy.admin.dashboard.rendering import Visitor, check_choice, page, record_path, with_query
 from proxy.admin.dashboard.summaries import in_words
 from proxy.admin.feedback import LABELS, ORDERS, OUTCOMES, FeedbackApi, FeedbackBody
@@ -83,8 +83,7 @@ class ReviewPages:
 
     async def _submit(self, request: Request, visitor: Visitor) -> Response:
         """Keep what a person says, and go on behind it; where another has decided meanwhile, that holds, and it is said."""
-        fields = fields_of(await form_of(request))
-        self._entrance.check_decision(request, fields)
+        fields = fields_of(await self._entrance.decision(request))
         place = {name: fields.get(name, "") for name in _PLACE}
         item, skipped = fields.get("item", ""), _skipped(request)
         if fields.get("said") == "skip":
@@ -102,8 +101,7 @@ class ReviewPages:
         return RedirectResponse(with_query(PATH, **{**place, "after": item}, **done), 303)
 
     async def _undo(self, request: Request, visitor: Visitor) -> Response:
-        fields = fields_of(await form_of(request))
-        self._entrance.check_decision(request, fields)
+        fields = fields_of(await self._entrance.decision(request))
         place = {name: fields.get(name, "") for name in _PLACE}
         entry, _, version = fields.get("undo", "").rpartition(".")
         if not version.isdecimal() or len(version) > 18:
@@ -116,8 +114,7 @@ class ReviewPages:
 
     async def _submit_of_record(self, request: Request, visitor: Visitor) -> Response:
         """What an exchange's page says of one of its findings, in place of what was said before."""
-        fields = fields_of(await form_of(request))
-        self._entrance.check_decision(request, fields)
+        fields = fields_of(await self._entrance.decision(request))
         record_id = request.path_params["id"]
         expected = fields.get("expected", "") if fields.get("said") == "wrong" else ""
         await self._feedback.say(form_body(fields | {"record_id": record_id, "expected": expected}, FeedbackBody))

@@ -20,7 +20,7 @@ from starlette.routing import Route
 from proxy.admin.access import AdminAuth, number_in, require
 from proxy.admin.dashboard import lists
 from proxy.admin.dashboard.compare import compare_page
-from proxy.admin.dashboard.entrance import Entrance, fields_of, form_body, form_of
+from proxy.admin.dashboard.entrance import Entrance, fields_of, form_body
 from proxy.admin.dashboard.keys import KeysPage
 from proxy.admin.dashboard.panels import FigureSource, Period
 from proxy.admin.dashboard.record import record_page
@@ -86,9 +86,8 @@ class Queue:
 
     async def _submit(self, request: Request, visitor: Visitor) -> Response:
         """Do what a form asks for, and go back to the list; what is refused is said on it."""
-        form = await form_of(request)
+        form = await self._entrance.decision(request)
         fields = fields_of(form)
-        self._entrance.check_decision(request, fields)
         status = fields.get("status", self._statuses[0])
         try:
             done, undo = await self._decide(request.path_params["id"], fields, form.get("item", []))

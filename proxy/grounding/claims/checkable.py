@@ -134,14 +134,10 @@ def has_verb(text: str) -> bool:
     words = _WORD.findall(text.lower().replace("’", "'"))
     if len(words) >= 3 and words[0] in _SUBJECTS:
         return True
-    return any(_is_verb(word, first=not i) for i, word in enumerate(words))
+    return any(word in _FINITE_VERBS or (i > 0 and len(word) > 4 and word.endswith("ed")) for i, word in enumerate(words))
 
 
 _SUBJECTS = frozenset(("it", "he", "she", "they", "we", "you", "i", "there", "er", "sie", "es", "wir", "ich", "il", "elle", "ils", "elles"))
-
-
-def _is_verb(word: str, *, first: bool) -> bool:
-    return word in _FINITE_VERBS or (not first and len(word) > 4 and word.endswith("ed"))
 
 
 def is_fragment(text: str, max_words: int = MAX_FRAGMENT_WORDS) -> bool:

@@ -181,8 +181,7 @@ class KnowledgeChecker:
 
     async def _matter(self, claim: str, hit: FactHit, matter: FactMatter, judgement: Judgement, tongue: str) -> FactMatter:
         """`matter`, with the value that the fact has in place of one of the claim's, where the verifier shows that only that differs."""
-        decided = matter.conflict is not None and judgement.label == "contradicted"
-        if decided:
+        if matter.conflict is not None and judgement.label == "contradicted":
             return matter
         text = hit.fact.text
         found = exchanges_of(claim, text, subject_names(hit), tongue)
@@ -340,9 +339,9 @@ def _contradiction(one: KnownFact) -> float:
 
 def _verdict(status: Status, one: KnownFact, reason: str) -> FactVerdict:
     fact, support, contradiction = one.hit.fact, _support(one), _contradiction(one)
-    shown = one.matter.conflict.shown if one.matter.conflict else 0.0
+    conflict = one.matter.conflict if status != "VALID" else None
+    shown = conflict.shown if conflict else 0.0
     confidence = {"VALID": support, "INVALID": max(contradiction, shown)}.get(status, max(support, contradiction))
-    conflict = one.matter.conflict
     detail = {
         "fact_source": fact.source,
         "subject": fact.subject,
@@ -350,8 +349,8 @@ def _verdict(status: Status, one: KnownFact, reason: str) -> FactVerdict:
         "support": round(support, 4),
         "contradiction": round(contradiction, 4),
         "instead": (conflict.evidence if conflict else one.judgement.instead) if status != "VALID" else "",
-        "conflict": conflict.kind if conflict and status != "VALID" else "",
-        "differs": conflict.claim if conflict and status != "VALID" else "",
+        "conflict": conflict.kind if conflict else "",
+        "differs": conflict.claim if conflict else "",
         "verifier": one.judgement.verifier,
     }
     correct = "" if status == "VALID" else fact.text

@@ -36,23 +36,18 @@ class Chunk(Struct, frozen=True):
     """1-based, where its paragraph begins."""
 
 
-class _Section(Struct):
-    headings: tuple[str, ...] = ()
-    anchor: str = ""
-
-
 def chunks_of(text: str, *, markdown: bool = True) -> Iterator[Chunk]:
     """The chunks of a document, in order; with `markdown`, headings are read, and links and emphasis are taken for their text."""
-    section, anchors = _Section(), dict[str, int]()
+    headings, anchor, anchors = tuple[str, ...](), "", dict[str, int]()
     for line, lines in _blocks(text.splitlines(), markdown):
         heading = _heading(lines) if markdown else None
         if heading is not None:
             level, title = heading
-            section = _Section((*section.headings[: level - 1], title), _anchor(title, anchors))
+            headings, anchor = (*headings[: level - 1], title), _anchor(title, anchors)
         else:
             block = "\n".join(lines)
             for found in _cut_block(_plain(block) if markdown else block):
-                yield Chunk(found, section.headings, section.anchor, line)
+                yield Chunk(found, headings, anchor, line)
 
 
 def _blocks(lines: Sequence[str], markdown: bool) -> Iterator[tuple[int, list[str]]]:

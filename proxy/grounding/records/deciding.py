@@ -210,11 +210,8 @@ def _state(clause: Clause, i: int, spoken: frozenset[State], column: int) -> Fin
         value = row.values.get(column, "")
         line = not clause.table.columns[column].name
         said = tokens(value) if line else words(value)
-        cell = (
-            frozenset(s for s in states_of(said) if s.group in groups)
-            if len(value) <= (MAX_LINE_CHARS if line else MAX_VALUE_CHARS)
-            else frozenset()
-        )
+        short = len(value) <= (MAX_LINE_CHARS if line else MAX_VALUE_CHARS)
+        cell = frozenset(s for s in (states_of(said) if short else ()) if s.group in groups)
         if cell and (len(said) <= 3 or (line and len(cell) == 1)):
             found.append((r, value, cell))
     if not found or len(found) < len(clause.rows):

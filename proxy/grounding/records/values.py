@@ -120,7 +120,7 @@ def _cell(statement: Statement, table: Table, q: Quantity, row: Row, column: int
     found = table.number(row, column) or _none(row, column)
     value = row.values.get(column, "")
     if found is not None or table.columns[column].name or len(value) > MAX_LINE_CHARS:
-        return _fitting(q, found)
+        return found if found is not None and (not q.dimension or not found.dimension or q.dimension == found.dimension) else None
     noun = next(iter(tokens(statement.text[q.end : q.end + MAX_NOUN_CHARS])), "")
     same = [
         n
@@ -129,10 +129,6 @@ def _cell(statement: Statement, table: Table, q: Quantity, row: Row, column: int
         or (not q.dimension and noun and alike(noun, next(iter(tokens(value[n.end : n.end + MAX_NOUN_CHARS])), "")))
     ]
     return same[0] if len(same) == 1 else None
-
-
-def _fitting(q: Quantity, cell: Quantity | None) -> Quantity | None:
-    return cell if cell is not None and (not q.dimension or not cell.dimension or q.dimension == cell.dimension) else None
 
 
 def _absolute(q: Quantity) -> Quantity:
@@ -172,12 +168,9 @@ def _of_a_size(value: _Value, cell: Any) -> bool:
     """Whether two numbers may be told of one thing: 84 is no other value of 0.01."""
     if not isinstance(cell, Quantity) or value.number is None or not cell.values[0] or not value.number.values[0]:
         return True
-    share = (
-        abs(value.number.base_values()[0] / cell.base_values()[0])
-        if value.dimension == cell.dimension
-        else abs(value.number.values[0] / cell.values[0])
-    )
-    return 1 / MAX_RATIO <= share <= MAX_RATIO
+    alike = value.dimension == cell.dimension
+    said, has = (number.base_values()[0] if alike else number.values[0] for number in (value.number, cell))
+    return 1 / MAX_RATIO <= abs(said / has) <= MAX_RATIO
 
 
 def _wrong_column(

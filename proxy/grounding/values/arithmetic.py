@@ -64,10 +64,6 @@ def asked_for(text: str) -> Operations:
 # ---- numbers as operands and results ----
 
 
-def _factor(number: Quantity) -> float:
-    return number.unit.factor if number.unit else 1.0
-
-
 def in_unit(q: Quantity, number: Quantity) -> float:
     """A number in another's unit; one without a unit, or of another dimension, as it stands."""
     if q.dimension == number.dimension and q.unit is not None and number.unit is not None and number.unit.offset == q.unit.offset:
@@ -140,7 +136,7 @@ def _running(values: Sequence[float]) -> Iterator[float]:
 
 def share_of(number: Quantity) -> float:
     """The worth of a share's unit, 0.01 of per cent; 0 of what is no share."""
-    return _factor(number) if number.dimension == "ratio" else 0.0
+    return (number.unit.factor if number.unit else 1.0) if number.dimension == "ratio" else 0.0
 
 
 # ---- by whatever calculation ----

@@ -18,7 +18,7 @@ from msgspec import Struct
 from proxy.grounding.evidence.retrieval import FUNCTION_WORDS, NUMERAL, EvidenceReading, read_evidence, terms
 from proxy.grounding.values.arithmetic import is_derived
 from proxy.language.dates import Date, date_agrees
-from proxy.language.names import Name, missing_name, read_names
+from proxy.language.names import missing_name, read_names
 from proxy.language.quantities import Quantities, Quantity, agrees, read_quantities
 from proxy.language.text import is_negated, without_negation
 
@@ -151,13 +151,9 @@ def _noun(text: str, end: int) -> str:
 
 def _name_differences(claim: str, read: EvidenceReading, language: str) -> Iterator[Difference]:
     missing = [name for name in read_names(claim, language) if missing_name(name, read.names)]
-    if missing and _opens_claim(claim, missing[0]) and _OPENS_UNNAMED.search(read.text):
+    if missing and len(claim[: missing[0].start].split()) <= 2 and _OPENS_UNNAMED.search(read.text):
         del missing[0]  # "he" in the evidence may be whom the claim names
     return (Difference("name", name.text) for name in missing)
-
-
-def _opens_claim(claim: str, name: Name) -> bool:
-    return len(claim[: name.start].split()) <= 2
 
 
 # ---- dates and times ----

@@ -120,7 +120,7 @@ def may_differ(
 
     None that can be worked out, of whatever numbers in `sentences` and the claim.
     """
-    if not said.whole or _is_supposition(claim):
+    if not said.whole or _SUPPOSITION.match(claim):
         return []
     every = unsaid_values(claim, quantities, said, language, asked)
     unsaid = list(islice((v for v in every if not _is_denied(claim, v)), MAX_UNSAID + 1))
@@ -134,11 +134,6 @@ def _may_follow(value: Value, quantities: Quantities, around: Sequence[Quantitie
     if isinstance(value.read, Date):
         return date_may_follow(value.read, quantities, around)
     return isinstance(value.read, Quantity) and may_follow(value.read, quantities, around)
-
-
-def _is_supposition(claim: str) -> bool:
-    """Whether a claim supposes a case, with values of the case's own."""
-    return _SUPPOSITION.match(claim) is not None
 
 
 def _is_denied(claim: str, value: Value) -> bool:

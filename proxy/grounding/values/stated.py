@@ -198,7 +198,7 @@ def unsaid_values(claim: str, quantities: Quantities, said: StatedValues, langua
             and not time_in_zone(time, claim, said.text, said.quantities)
         ):
             yield Value("time", time.text, time.start, time.end, time)
-    for month in _months(claim):
+    for month in _MONTH_ALONE.finditer(claim):
         if fold(month[0])[:3] not in said.month_stems:
             yield Value("date", month[0], *month.span())
     for name in names_in(claim, language, every_capital=bool(asked)):
@@ -267,11 +267,6 @@ def names_in(text: str, language: str, *, every_capital: bool = False, opening_i
             if words and part[:1].isupper() and not opens:
                 found.setdefault(begin, Name(part, words, begin, at))
     return [found[begin] for begin in sorted(found)]
-
-
-def _months(text: str) -> list[re.Match[str]]:
-    """Months that stand without a day or a year."""
-    return list(_MONTH_ALONE.finditer(text))
 
 
 def unsaid_numbers(claim: str, said: StatedValues, language: str) -> list[Quantity]:

@@ -47,16 +47,7 @@ class KnowledgeSnapshot:
 
     def __init__(self, index: KnowledgeIndex, embedder: Embedder) -> None:
         self._index, self._embedder = index, embedder
-
-    @property
-    def version(self) -> str:
-        """Implements `proxy.ports.KnowledgeBase`."""
-        return self._index.version
-
-    @property
-    def size(self) -> int:
-        """Implements `proxy.ports.KnowledgeBase`."""
-        return len(self._index)
+        self.version, self.size = index.version, len(index)
 
     async def current(self) -> KnowledgeSnapshot:
         """Itself."""
@@ -87,7 +78,8 @@ class FolderKnowledge:
         """Of what `_snapshot` was made of, or of what failed last."""
         self._looked_at = -check_s
         self._loading: asyncio.Task[None] | None = None
-        self._problem: str | None = "still loading"
+        self.problem: str | None = "still loading"
+        """Why it cannot be asked, or has not taken over a change, for ``/ready``."""
 
     @property
     def version(self) -> str:
@@ -103,11 +95,6 @@ class FolderKnowledge:
     def is_loaded(self) -> bool:
         """Whether it can be asked at once."""
         return self._snapshot is not None
-
-    @property
-    def problem(self) -> str | None:
-        """Why it cannot be asked, or has not taken over a change, for ``/ready``."""
-        return self._problem
 
     async def exact(self, texts: Sequence[str]) -> list[Fact | None]:
         """Implements `proxy.ports.KnowledgeBase`."""
@@ -141,7 +128,7 @@ class FolderKnowledge:
     @property
     def _ready(self) -> KnowledgeSnapshot:
         if self._snapshot is None:
-            raise ModelUnavailable(f"the knowledge base {self.folder} is not loaded: {self._problem}")
+            raise ModelUnavailable(f"the knowledge base {self.folder} is not loaded: {self.problem}")
         return self._snapshot
 
     def _look(self) -> None:
@@ -162,11 +149,11 @@ class FolderKnowledge:
             if index is None:
                 index = await self._unbuilt()
         except (GroundwireError, OSError, ValueError) as error:
-            self._problem = str(error)
+            self.problem = str(error)
             kept = "the facts before are used on" if self._snapshot is not None else "nothing can be checked against it"
             log.error("the knowledge base %s cannot be loaded, %s: %s", self.folder, kept, error)
             return
-        self._snapshot, self._problem = KnowledgeSnapshot(index, self._embedder), None
+        self._snapshot, self.problem = KnowledgeSnapshot(index, self._embedder), None
         log.info("knowledge base %s: %d facts, version %s", self.folder, len(index), index.version)
 
     async def _unbuilt(self) -> KnowledgeIndex:

@@ -112,7 +112,8 @@ class _Prompt:
         self.wants = wants
         self.model = model
         self.encoding = model.encoding or ESTIMATE
-        self.tools = tools = [tool for tool in tools if not _is_deferred(tool)]
+        # what is deferred the client leaves to the provider's tool search to put into the prompt
+        self.tools = tools = [tool for tool in tools if not (isinstance(tool, Mapping) and tool.get("defer_loading") is True)]
         self.tools_key = _key(tools) if tools else b""
         self.schema = render_answer_schema(wants.shown_schema)
         base = model.name.rpartition("/")[2]
@@ -139,7 +140,8 @@ class _Prompt:
         used["current_query"] += REPLY_REASONING if self.reasoning else REPLY
         used["tool_descriptions"] = self.tool_descriptions()
         used["system_instructions"] += self.answer_schema()
-        return ContextUse(sum(used.values()), self.model.window_tokens, self.exact and self._load(), used, self.guessed_tokens or UNSET)
+        exact = self.exact and self.encodings.load(self.encoding)
+        return ContextUse(sum(used.values()), self.model.window_tokens, exact, used, self.guessed_tokens or UNSET)
 
     def message(self, message: Message) -> int:
         """Tokens of one message with what surrounds it."""
@@ -311,20 +313,12 @@ class _Prompt:
         """Note that something was counted by a rule that no recorded figure covers."""
         self.exact = self.exact and covered
 
-    def _load(self) -> bool:
-        return self.encodings.load(self.encoding)
-
 
 def _compact(arguments: str) -> str:
     try:
         return orjson.dumps(orjson.loads(arguments)).decode()
     except orjson.JSONDecodeError:
         return arguments
-
-
-def _is_deferred(tool: Tool) -> bool:
-    """Whether the client leaves it to the provider's tool search to put the tool into the prompt."""
-    return isinstance(tool, Mapping) and tool.get("defer_loading") is True
 
 
 def _key(tools: Sequence[Tool]) -> bytes:

@@ -235,22 +235,13 @@ class LexicalIndex:
         distinct = set(query)
         found = sorted((self._slices[term] for term in distinct if term in self._slices), key=lambda item: item[0].start)
         total = sum(idf for _, idf in found) + self._unknown * sum(term not in self._slices for term in distinct)
-        shared = self._sum((idf, where) for where, idf in found)
-        bm25 = np.zeros(self._size, np.float32)
+        bm25 = shared = np.zeros(self._size, np.float32)
         if found:
             rows = np.concatenate([self._rows[where] for where, _ in found])
             weights = np.concatenate([self._weights[where] for where, _ in found])
-            bm25 = np.bincount(rows, weights, self._size).astype(np.float32)
+            rarity = np.repeat([idf for _, idf in found], [where.stop - where.start for where, _ in found])
+            bm25, shared = (np.bincount(rows, values, self._size).astype(np.float32) for values in (weights, rarity))
         return Match(bm25, shared / np.float32(total + 1e-6), shared / self._totals)
-
-    def _sum(self, parts: Iterable[tuple[float, slice]]) -> NDArray[np.float32]:
-        """For each document the sum of the given values of its terms."""
-        pairs = list(parts)
-        if not pairs:
-            return np.zeros(self._size, np.float32)
-        rows = np.concatenate([self._rows[where] for _, where in pairs])
-        values = np.repeat([value for value, _ in pairs], [where.stop - where.start for _, where in pairs])
-        return np.bincount(rows, values, self._size).astype(np.float32)
 
 
 Floats = NDArray[np.float32]

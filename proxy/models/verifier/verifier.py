@@ -76,7 +76,7 @@ class BatchingVerifier(SharedTurns[PairModel, ClaimPair, Judged]):
         return [answer for (answer,) in await self._results(pairs, self._queue)]
 
     def _prepared(self, item: ClaimPair) -> tuple[int, ClaimPair]:
-        pair = _valid(item)
+        pair = ClaimPair(whole_characters(item.claim[:MAX_CHARS]), whole_characters(item.evidence[:MAX_CHARS]), item.language)
         return key_of(pair.language, pair.claim, pair.evidence), pair
 
     def _admit(self, waiting: int, items: int) -> None:
@@ -137,8 +137,3 @@ class LocalVerifiers:
 def _alike(a: ClaimPair, b: ClaimPair) -> bool:
     lengths = len(a.claim) + len(a.evidence), len(b.claim) + len(b.evidence)
     return max(lengths) <= NEAR * min(lengths)
-
-
-def _valid(pair: ClaimPair) -> ClaimPair:
-    """Texts of bounded length, with U+FFFD for lone surrogates."""
-    return ClaimPair(whole_characters(pair.claim[:MAX_CHARS]), whole_characters(pair.evidence[:MAX_CHARS]), pair.language)

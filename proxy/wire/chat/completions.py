@@ -18,7 +18,6 @@ import orjson
 from proxy.exchange import Answer, Choice, Exchange, Message, Request, Tool, ToolCall
 from proxy.wire import bodies, sse
 from proxy.wire.answers import add_usage, end_of, usage_in
-from proxy.wire.bodies import as_raw, object_in, object_of, raw_fields, raw_items
 from proxy.wire.chat.forms import own_answer, own_body, own_events
 from proxy.wire.chat.message import CallParts, ChoiceParts, MessageParts, call_entries, delta_of, repeats, unread
 from proxy.wire.chat.shapes import ChatShapes
@@ -54,7 +53,7 @@ class ChatFilter(OwnToolFilter):
         if event.done:
             self._end = self._end or "stop"
             return AnswerEvent(event.raw, kind="ends")
-        chunk = object_in(event.data or b"")
+        chunk = bodies.object_in(event.data or b"")
         if chunk is None:
             return AnswerEvent(event.raw)
         self._failed = self._failed or isinstance(chunk.get("error"), dict)
@@ -120,7 +119,7 @@ class ChatFilter(OwnToolFilter):
             self._head = self._head or {key: new[key] for key in ("id", "created") if key in new}
             text = delta_of(choice).get("content")
             self._last = text[-1] if isinstance(text, str) and text else self._last
-        return event.raw if new is chunk and event.raw else sse.encode(orjson.dumps(new))
+        return event.raw if new is chunk and event.raw else sse.encode_json(new)
 
     def _continue_chunk(self, chunk: Fields) -> Fields:
         """A later answer's chunk as one of the stream that has begun; its first text stands apart from the text before."""
@@ -145,20 +144,20 @@ class ChatFilter(OwnToolFilter):
         choice = _choice(fields)
         if choice is None:
             return False
-        self._message.absorb(object_of(choice.get("message")), whole=True)
+        self._message.absorb(bodies.object_of(choice.get("message")), whole=True)
         self._usage = fields["usage"] if isinstance(fields.get("usage"), dict) else None
         self._end = end_of(choice.get("finish_reason")) or "stop"
         return True
 
     def _strip(self, raw: dict[str, msgspec.Raw]) -> None:
-        first, *others = raw_items(raw["choices"])
-        choice = raw_fields(first)
-        message = raw_fields(choice["message"])
+        first, *others = bodies.raw_items(raw["choices"])
+        choice = bodies.raw_fields(first)
+        message = bodies.raw_fields(choice["message"])
         items = self._items()
         if "tool_calls" in message:
-            entries = [entry for entry in raw_items(message["tool_calls"]) if bytes(entry).startswith(b"{")]
+            entries = [entry for entry in bodies.raw_items(message["tool_calls"]) if bytes(entry).startswith(b"{")]
             kept = [_renumber(entry, item) for entry, item in zip(entries, items, strict=False) if not item.own]
-            message["tool_calls"] = as_raw(kept)
+            message["tool_calls"] = bodies.as_raw(kept)
             if not kept:
                 del message["tool_calls"]
         if any(part.legacy and item.own for part, item in zip(self._message.calls.parts, items, strict=True)):
@@ -168,8 +167,8 @@ class ChatFilter(OwnToolFilter):
                 choice["finish_reason"] = msgspec.Raw(b'"stop"')
             if bytes(message.get("content", b"null")) == b"null":
                 message["content"] = msgspec.Raw(b'""')
-        choice["message"] = as_raw(message)
-        raw["choices"] = as_raw([as_raw(choice), *others])
+        choice["message"] = bodies.as_raw(message)
+        raw["choices"] = bodies.as_raw([bodies.as_raw(choice), *others])
 
     def _items(self) -> Collection[AnswerItem]:
         return self._items_of_calls(self._message.calls.parts)
@@ -202,13 +201,13 @@ class ChatFilter(OwnToolFilter):
 
     def encode_failure(self, status: int, body: bytes) -> bytes:
         """An event with the error."""
-        error = (object_in(body) or {}).get("error") if is_own("chat", body) else envelope("chat", failure_in(body), status)["error"]
-        return sse.encode(orjson.dumps({"error": error}))
+        error = (bodies.object_in(body) or {}).get("error") if is_own("chat", body) else envelope("chat", failure_in(body), status)["error"]
+        return sse.encode_json({"error": error})
 
 
 def _renumber(raw: msgspec.Raw, item: AnswerItem) -> msgspec.Raw:
-    call = raw_fields(raw)
-    return as_raw({**call, "index": msgspec.Raw(b"%d" % item.place)}) if "index" in call else raw
+    call = bodies.raw_fields(raw)
+    return bodies.as_raw({**call, "index": msgspec.Raw(b"%d" % item.place)}) if "index" in call else raw
 
 
 def _choice(chunk: Mapping[str, Any]) -> Fields | None:
@@ -258,9 +257,7 @@ class ChatDialect(Dialect):
 
     def parse_answer(self, body: bytes) -> Answer:
         """Raises `ValueError` when the body is not a chat completion."""
-        fields = orjson.loads(body)
-        if not isinstance(fields, dict) or not isinstance(fields.get("choices"), list):
-            raise ValueError("not a chat completion")
+        fields = bodies.listing(body, "choices", "a chat completion")
         choices: list[Choice] = []
         missed = ""
         for position, raw in enumerate(fields["choices"]):
@@ -322,9 +319,7 @@ class _Wire(Wire):
 def _messages(fields: dict[str, Any]) -> tuple[tuple[Message, ...], dict[int, Mapping[str, Any]]]:
     messages, hints = bodies.messages_of(fields), dict[int, Mapping[str, Any]]()
     for i, message in enumerate(messages if not _are_plain(messages) else ()):
-        role = bodies.object_at(message, f"messages[{i}]").get("role")
-        if not isinstance(role, str):
-            raise bodies.unexpected(f"messages[{i}].role", "a string", role)
+        bodies.string_at(bodies.object_at(message, f"messages[{i}]").get("role"), f"messages[{i}].role")
         if bodies.EXTENSION in message:
             hints[i] = bodies.hint_of(message, f"messages[{i}]")
             del message[bodies.EXTENSION]
@@ -360,6 +355,6 @@ def _change_choice(choice: dict[str, Any], texts: Mapping[str, str], arguments: 
         holder[name] = {**holder[name], "arguments": new}
     logprobs = {"logprobs": None} if texts and "logprobs" in choice else {}  # they belong to the words that were replaced
     changed = {**choice, "message": message, **logprobs}
-    if repeats(choice.get("delta"), object_of(given)):  # as some servers have it
+    if repeats(choice.get("delta"), bodies.object_of(given)):  # as some servers have it
         changed.pop("delta", None)
     return changed

@@ -9,7 +9,6 @@ import re
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
-import orjson
 from msgspec.structs import replace
 
 from proxy.exchange import Answer, Choice, Exchange, Usage
@@ -26,11 +25,11 @@ _WANTS_USAGE = re.compile(rb'"include_usage"\s*:\s*true')
 
 def to_events(completion: Mapping[str, Any], asked: bytes) -> bytes:
     """The chunks of a completion; `asked` is the request's body. Raises `ValueError` for what is none."""
-    chunks = chunks_of(completion, apart=_WANTS_USAGE.search(asked) is not None)
-    return b"".join(sse.encode(orjson.dumps(chunk)) for chunk in chunks) + sse.DONE
+    chunks = payloads(completion, apart=_WANTS_USAGE.search(asked) is not None)
+    return b"".join(sse.encode_json(chunk) for chunk in chunks) + sse.DONE
 
 
-def chunks_of(completion: Mapping[str, Any], *, apart: bool = False) -> list[dict[str, Any]]:
+def payloads(completion: Mapping[str, Any], *, apart: bool = False) -> list[dict[str, Any]]:
     """The same parsed; with `apart`, the usage is a chunk of its own. Raises `ValueError`."""
     choices = completion.get("choices")
     if not isinstance(choices, list) or not all(isinstance(choice, dict) for choice in choices):
@@ -59,12 +58,12 @@ def _delta(message: Mapping[str, Any]) -> dict[str, Any]:
     return said
 
 
-def to_whole(payloads: Iterable[Mapping[str, Any]], *, marked: bool) -> dict[str, Any] | None:
+def to_whole(chunks: Iterable[Mapping[str, Any]], *, marked: bool) -> dict[str, Any] | None:
     """The completion that a stream's chunks come to, `marked` where its end mark came; None where it broke off, or is none."""
     head: dict[str, Any] = {}
     usage: Any = None
     found: dict[int, _Choice] = {}
-    for chunk in payloads:
+    for chunk in chunks:
         head |= {name: chunk[name] for name in _HEAD if not head.get(name) and chunk.get(name) is not None}
         usage = chunk.get("usage") or usage
         for choice in chunk.get("choices") or ():
@@ -142,7 +141,7 @@ def own_events(exchange: Exchange, answer: Answer, verdict: Mapping[str, object]
         chunks.append({**head, "choices": [], "usage": _usage(answer)})
     if verdict is not None:
         chunks.append({**head, "choices": [], "groundwire": verdict})
-    return b"".join(sse.encode(orjson.dumps(chunk)) for chunk in chunks) + sse.DONE
+    return b"".join(sse.encode_json(chunk) for chunk in chunks) + sse.DONE
 
 
 def _deltas(answer: Answer) -> Iterator[dict[str, Any]]:

@@ -15,24 +15,23 @@ from msgspec.structs import replace
 from proxy.errors import ProxyError
 from proxy.exchange import Answer, Usage
 from proxy.wire import sse
-from proxy.wire.answers import added_up, end_of, number, usage_in
+from proxy.wire.answers import end_of, number, usage_in
 from proxy.wire.chat.message import CallParts, Calls, ChoiceParts, call_entries, choices_of, delta_of, delta_text, unread
-from proxy.wire.dialect import AnswerStream, Changes, StreamPiece
+from proxy.wire.dialect import Changes, ChunkStream, StreamPiece
 from proxy.wire.upstream_errors import error_event
 
 
-class ChatStream(AnswerStream):
-    """With `separate`, an event with several choices becomes a piece for each."""
+class ChatStream(ChunkStream):
+    """Of chat completions."""
+
+    _events = "chat completion chunks"
 
     def __init__(self, *, separate: bool = False) -> None:
-        super().__init__()
-        self._separate = separate
+        super().__init__(separate=separate)
         self._choices: dict[int, ChoiceParts] = {}
         self._head: dict[str, Any] = {}
         """id, created, model, … of the first chunk: what events of our own carry."""
         self._usage: Usage | None = None
-        self._strange = 0
-        """Events that are no chunks."""
 
     @property
     def complete(self) -> bool:
@@ -65,13 +64,6 @@ class ChatStream(AnswerStream):
             return [StreamPiece(event.raw)]
         return self._chunk(event.raw, chunk)
 
-    @property
-    def unreadable(self) -> str:
-        """What of it was no chunk, or has text where none is read; "" for nothing."""
-        if self._strange:
-            return f"{self._strange} events are not chat completion chunks"
-        return f"text in {self._problem} is not read" if self._problem else ""
-
     def _chunk(self, raw: bytes, chunk: dict[str, Any]) -> list[StreamPiece]:
         if isinstance(chunk.get("error"), dict):
             self.error = chunk["error"]
@@ -85,26 +77,7 @@ class ChatStream(AnswerStream):
             self._strange += 1
         elif given:
             self._miss(next((name for c in given if (name := unread(c, streamed=True))), ""))
-        if not choices:
-            return [StreamPiece(raw, payload=chunk)]
-        if len(choices) == 1 and not (self._separate and len(_parts(choices[0])) > 1):
-            return [self._piece(raw, chunk, choices[0])]
-        if not self._separate:
-            for choice in choices:
-                self._piece(raw, chunk, choice)
-            return [StreamPiece(raw, payload=chunk)]
-        return self._split_chunk(chunk, choices)
-
-    def _split_chunk(self, chunk: dict[str, Any], choices: list[dict[str, Any]]) -> list[StreamPiece]:
-        """A piece for each choice, and for each thing that happens to it: other deltas, text, end."""
-        found = []
-        for choice in choices:
-            for part in _parts(choice):
-                alone = {**chunk, "choices": [part]}
-                found.append((alone, part))
-        for alone, _ in found[:-1]:
-            alone.pop("usage", None)
-        return [self._piece(sse.encode(orjson.dumps(alone)), alone, part) for alone, part in found]
+        return self._split(raw, chunk, choices)
 
     def _piece(self, raw: bytes, chunk: dict[str, Any], choice: dict[str, Any]) -> StreamPiece:
         index = number(choice, "index")
@@ -117,20 +90,42 @@ class ChatStream(AnswerStream):
         whole = not choice.get("logprobs")
         return StreamPiece(raw, index, text, finishes, divisible=whole, refusal=refusal, has_call_input=called, payload=chunk)
 
+    def _steps(self, choice: dict[str, Any]) -> list[dict[str, Any]]:
+        """Other deltas (role, tool calls, reasoning), text, end."""
+        delta = delta_of(choice)
+        text = delta_text(delta.get("content"))
+        has_text = bool(text)
+        others = {key: value for key, value in delta.items() if key != "content"}
+        has_others = any(value for key, value in others.items() if key != "role")
+        ends = end_of(choice.get("finish_reason")) is not None
+        if has_text + has_others + ends <= 1:
+            return [choice]
+        plain = {**choice, "finish_reason": None}
+        plain.pop("message", None)  # says the delta once more, where a server has one
+        bare = {**plain, "logprobs": None} if "logprobs" in plain else plain
+        parts = [{**bare, "delta": others}] if has_others else []
+        if has_text:
+            parts.append({**plain, "delta": {"content": text} if has_others else {**others, "content": text}})
+        if ends:
+            parts.append({**bare, "delta": {}, "finish_reason": choice["finish_reason"]})
+        return parts
+
     def with_text(self, piece: StreamPiece, text: str) -> bytes:
         """`piece` as an event that says `text` instead."""
+        return self._saying(piece, "content", text, changed=text != piece.text)
+
+    def with_refusal(self, piece: StreamPiece, text: str) -> bytes:
+        """`piece` as an event that refuses with `text` instead."""
+        return self._saying(piece, "refusal", text, changed=True)
+
+    def _saying(self, piece: StreamPiece, name: str, text: str, *, changed: bool) -> bytes:
         chunk: dict[str, Any] = dict(piece.payload or {})
         choice = dict(chunk["choices"][0])
         choice.pop("message", None)  # the same once more
-        choice["delta"] = {**(choice.get("delta") or {}), "content": text}
-        if "logprobs" in choice and text != piece.text:  # they belong to the words that were replaced
+        choice["delta"] = {**(choice.get("delta") or {}), name: text}
+        if "logprobs" in choice and changed:  # they belong to the words that were replaced
             choice["logprobs"] = None
-        chunk["choices"] = [choice]
-        return sse.encode(orjson.dumps(chunk))
-
-    def encode_outgoing(self, piece: StreamPiece) -> bytes:
-        """Its own bytes: no later chunk repeats it."""
-        return piece.raw
+        return sse.encode_json({**chunk, "choices": [choice]})
 
     def apply_changes(self, pieces: Sequence[StreamPiece], changes: Changes) -> list[StreamPiece]:
         """The first piece with text of a changed choice, or its end, says all of it."""
@@ -150,30 +145,13 @@ class ChatStream(AnswerStream):
                 out.append(piece)
         return out
 
-    def with_refusal(self, piece: StreamPiece, text: str) -> bytes:
-        """`piece` as an event that refuses with `text` instead."""
-        chunk: dict[str, Any] = dict(piece.payload or {})
-        choice = {**chunk["choices"][0], "delta": {**chunk["choices"][0]["delta"], "refusal": text}}
-        choice.pop("message", None)
-        if "logprobs" in choice:
-            choice["logprobs"] = None
-        return sse.encode(orjson.dumps({**chunk, "choices": [choice]}))
-
-    def with_usage(self, piece: StreamPiece, others: Sequence[Mapping[str, object]]) -> StreamPiece:
-        """`piece` with the usage of the exchange's other answers added to its own, if it has one."""
-        own = (piece.payload or {}).get("usage")
-        if not isinstance(own, dict) or not others:
-            return piece
-        chunk = {**(piece.payload or {}), "usage": added_up([*others, own])}
-        return replace(piece, raw=sse.encode(orjson.dumps(chunk)), payload=chunk)
-
     def encode_block(self, choices: Sequence[int]) -> bytes:
         """The events that end `choices` with ``finish_reason: "content_filter"``."""
         return b"".join(self._own([{"index": i, "delta": {}, "logprobs": None, "finish_reason": "content_filter"}]) for i in choices)
 
     def encode_failure(self, error: ProxyError) -> bytes:
         """An event with an ``error`` object, which OpenAI's clients raise, and the end mark."""
-        return sse.encode(orjson.dumps(error.envelope())) + (b"" if self.done else sse.DONE)
+        return sse.encode_json(error.envelope()) + (b"" if self.done else sse.DONE)
 
     def end(self, verdict: Mapping[str, object] | None = None, mark: bytes = b"") -> bytes:
         """A chunk without choices whose field ``groundwire`` is the verdict; ``data: [DONE]``."""
@@ -182,28 +160,7 @@ class ChatStream(AnswerStream):
 
     def _own(self, choices: list[dict[str, Any]], **more: object) -> bytes:
         head = {"id": "", "object": "chat.completion.chunk", "created": 0, "model": "", **self._head}
-        return sse.encode(orjson.dumps({**head, "choices": choices, **more}))
-
-
-def _parts(choice: dict[str, Any]) -> list[dict[str, Any]]:
-    """A choice of a chunk as parts that do one thing each: other deltas (role, tool calls, reasoning), text, end."""
-    delta = delta_of(choice)
-    text = delta_text(delta.get("content"))
-    has_text = bool(text)
-    others = {key: value for key, value in delta.items() if key != "content"}
-    has_others = any(value for key, value in others.items() if key != "role")
-    ends = end_of(choice.get("finish_reason")) is not None
-    if has_text + has_others + ends <= 1:
-        return [choice]
-    plain = {**choice, "finish_reason": None}
-    plain.pop("message", None)  # says the delta once more, where a server has one
-    bare = {**plain, "logprobs": None} if "logprobs" in plain else plain
-    parts = [{**bare, "delta": others}] if has_others else []
-    if has_text:
-        parts.append({**plain, "delta": {"content": text} if has_others else {**others, "content": text}})
-    if ends:
-        parts.append({**bare, "delta": {}, "finish_reason": choice["finish_reason"]})
-    return parts
+        return sse.encode_json({**head, "choices": choices, **more})
 
 
 # ---- other arguments for the calls of an answer that has come whole ----
@@ -239,7 +196,7 @@ def _piece(piece: StreamPiece, owners: Iterator[CallParts], left: dict[int, str]
     payload = {**(piece.payload or {}), "choices": choices}
     if payload == piece.payload:
         return piece
-    return replace(piece, raw=sse.encode(orjson.dumps(payload)), payload=payload)
+    return replace(piece, raw=sse.encode_json(payload), payload=payload)
 
 
 def _rewritten_delta(delta: Mapping[str, Any], owners: Iterator[CallParts], left: dict[int, str]) -> dict[str, Any]:

@@ -159,13 +159,9 @@ class OpenAIShape:
 
 
 def _of_name(question: Question, entries: Sequence[Mapping[str, Any]]) -> Answer:
-    if not entries:
-        return MISSING
-    return (
-        _openai_answer(question, entries[0])
-        if len(entries) == 1
-        else Answer(problem=f"wrong names: {len(entries)} answers to one question")
-    )
+    if len(entries) > 1:
+        return Answer(problem=f"wrong names: {len(entries)} answers to one question")
+    return _openai_answer(question, entries[0]) if entries else MISSING
 
 
 def _openai_answer(question: Question, entry: Mapping[str, Any]) -> Answer:

@@ -292,11 +292,8 @@ def _systemone_question(name: str, value: Any) -> Question:
     kind = fields.get("type")
     if kind not in ("noul", "choice", "score"):
         raise BadField((*place, "type"), "expected one of: noul, choice, score")
-    asked, criteria, at = (
-        read_description(fields.get("instructions"), (*place, "instructions")),
-        fields.get("criteria"),
-        (*place, "criteria"),
-    )
+    asked = read_description(fields.get("instructions"), (*place, "instructions"))
+    criteria, at = fields.get("criteria"), (*place, "criteria")
     if kind == "noul":
         return _noul(name, asked, criteria, place)
     if kind == "choice":

@@ -15,9 +15,9 @@ import orjson
 
 from proxy.exchange import Answer, Choice, Exchange, ToolCall, Usage
 from proxy.wire.answers import end_of, has_words, number, spread, usage_in
-from proxy.wire.bodies import is_number, object_of, objects_of
+from proxy.wire.bodies import exact_object, is_number, object_of, objects_of
 from proxy.wire.dialect import Recogniser
-from proxy.wire.gemini.fields import arguments_of, is_text, new_call_id
+from proxy.wire.gemini.fields import is_text, new_call_id
 from proxy.wire.shapes import ABSENT, AnswerBounds, Fields, either, list_of, table
 
 USAGE = "usageMetadata"
@@ -142,7 +142,7 @@ def with_changes(candidate: Mapping[str, Any], text: str | None, arguments: Mapp
     made = []
     for i, part in enumerate(parts):
         if i in new:
-            part = {**part, "functionCall": {**part["functionCall"], "args": arguments_of(new[i])}}
+            part = {**part, "functionCall": {**part["functionCall"], "args": exact_object(new[i]) or {}}}
         made.append({**part, "text": said[i]} if i in said else part)
     made = [part for i, part in enumerate(made) if i not in said or said[i] or len(part) > 1]
     if changed and text and not words:
@@ -150,11 +150,9 @@ def with_changes(candidate: Mapping[str, Any], text: str | None, arguments: Mapp
     content = candidate.get("content")
     about = content if isinstance(content, dict) else {"role": "model"}
     found = {**candidate, "content": {**about, "parts": made}}
-    return (
-        relocate_citations(found, before, text, PartStarts(parts).starts, PartStarts(made).starts)
-        if changed and text is not None
-        else found
-    )
+    if not changed or text is None:
+        return found
+    return relocate_citations(found, before, text, PartStarts(parts).starts, PartStarts(made).starts)
 
 
 def relocate_citations(

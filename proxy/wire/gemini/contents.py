@@ -16,8 +16,8 @@ import orjson
 
 from proxy.exchange import Message
 from proxy.language.text import text_of
-from proxy.wire.bodies import EXTENSION, as_raw, raw_fields
-from proxy.wire.gemini.fields import CALL_PREFIX, arguments_of, field_spelling, is_text, kind_of, raw_objects, response_of, snake, text_in
+from proxy.wire.bodies import EXTENSION, as_raw, exact_object, raw_fields
+from proxy.wire.gemini.fields import CALL_PREFIX, field_spelling, is_text, kind_of, raw_objects, response_of, snake, text_in
 from proxy.wire.gemini.requests import SYSTEM, GeminiWire, Place
 from proxy.wire.requests import content_parts, counterparts
 from proxy.wire.translation.neutral import split_data_url
@@ -263,7 +263,7 @@ def _key(part: Mapping[str, Any], kind: str) -> str:
 
 
 def _arguments(call: Mapping[str, Any]) -> dict[str, Any]:
-    return arguments_of(str((call.get("function") or {}).get("arguments") or ""))
+    return exact_object(str((call.get("function") or {}).get("arguments") or "")) or {}
 
 
 def _name(call: Mapping[str, Any]) -> str:

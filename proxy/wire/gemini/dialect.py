@@ -18,7 +18,6 @@ from proxy.errors import ProxyError
 from proxy.exchange import Answer, Exchange, Message, Request, Tool, ToolCall, tool_name
 from proxy.wire import bodies, sse
 from proxy.wire.answers import add_usage, end_of, number
-from proxy.wire.bodies import as_raw, object_in, raw_fields
 from proxy.wire.dialect import Changes, Dialect, TokenCounting
 from proxy.wire.gemini import answers
 from proxy.wire.gemini.address import COUNT, GENERATE, KEY_HEADER, with_address
@@ -26,7 +25,7 @@ from proxy.wire.gemini.answers import USAGE, GeminiShapes, call_in, candidates_o
 from proxy.wire.gemini.contents import Contents, sign
 from proxy.wire.gemini.fields import field_spelling, is_text, new_call_id, raw_objects
 from proxy.wire.gemini.requests import GeminiWire, function_of, read_request
-from proxy.wire.gemini.stream import WITHHELD, GeminiStream, encode
+from proxy.wire.gemini.stream import WITHHELD, GeminiStream
 from proxy.wire.own_tools import AnswerEvent, AnswerItem, Fields, OwnToolFilter
 from proxy.wire.requests import withhold
 from proxy.wire.shapes import answer_bounds
@@ -39,11 +38,8 @@ class GeminiFilter(OwnToolFilter):
     """Of one candidate: own tools are never offered where several are asked for. A call is whole in the part that makes it."""
 
     usage_field = USAGE
-
-    def __init__(self, *, whole: bool, stored: bool = True) -> None:
-        self._last = ""
-        """The last character of text that left."""
-        super().__init__(whole=whole, stored=stored)
+    _last = ""
+    """The last character of text that left."""
 
     def _reset(self) -> None:
         self._parts: list[Fields] = []
@@ -54,7 +50,7 @@ class GeminiFilter(OwnToolFilter):
         """The second: a call that stays here has the signature of all."""
 
     def _read(self, event: sse.Event) -> AnswerEvent:
-        payload = object_in(event.data or b"")
+        payload = bodies.object_in(event.data or b"")
         if payload is None:
             return AnswerEvent(event.raw)
         self._failed = self._failed or isinstance(payload.get("error"), dict)
@@ -112,7 +108,7 @@ class GeminiFilter(OwnToolFilter):
                 parts[first] = {**parts[first], "text": _GAP + parts[first]["text"]}
                 new = _with(new, candidate, parts)
             self._parted, self._last = True, texts[-1][-1]
-        return event.raw if new is payload and event.raw else encode(new)
+        return event.raw if new is payload and event.raw else sse.encode_json(new)
 
     def _read_whole(self, fields: Fields) -> bool:
         candidate = next(iter(candidates_of(fields)), None)
@@ -125,15 +121,15 @@ class GeminiFilter(OwnToolFilter):
 
     def _strip(self, raw: dict[str, msgspec.Raw]) -> None:
         first, *others = raw_objects(raw["candidates"])
-        candidate = raw_fields(first)
-        content = raw_fields(candidate["content"])
+        candidate = bodies.raw_fields(first)
+        content = bodies.raw_fields(candidate["content"])
         owners, kept = iter(self._called), []
         for piece, part in zip(raw_objects(content["parts"]), self._parts, strict=True):
             is_call = call_in(part) is not None
             if not is_call or not next(owners).own:
-                kept.append(as_raw(part) if is_call and self._seals else piece)
-        candidate["content"] = as_raw({**content, "parts": kept})
-        raw["candidates"] = as_raw([as_raw(candidate), *others])
+                kept.append(bodies.as_raw(part) if is_call and self._seals else piece)
+        candidate["content"] = bodies.as_raw({**content, "parts": kept})
+        raw["candidates"] = bodies.as_raw([bodies.as_raw(candidate), *others])
 
     def _items(self) -> Collection[AnswerItem]:
         return self._called
@@ -163,8 +159,8 @@ class GeminiFilter(OwnToolFilter):
 
     def encode_failure(self, status: int, body: bytes) -> bytes:
         """An event with the error."""
-        own = object_in(body) if is_own("gemini", body) else None
-        return encode(own or envelope("gemini", failure_in(body), status))
+        own = bodies.object_in(body) if is_own("gemini", body) else None
+        return sse.encode_json(own or envelope("gemini", failure_in(body), status))
 
 
 def _signature_fields(signature: str) -> dict[str, Any]:
@@ -207,7 +203,7 @@ class GeminiDialect(Dialect):
             content = {"parts": [], "role": "model"}
             made = {"candidates": [{"content": content, "finishReason": "SAFETY", "finishMessage": error.message or WITHHELD, "index": 0}]}
         made[answers.USAGE] = {"promptTokenCount": 0, "totalTokenCount": 0}
-        return ("text/event-stream; charset=utf-8", encode(made)) if streams else ("application/json", orjson.dumps(made))
+        return ("text/event-stream; charset=utf-8", sse.encode_json(made)) if streams else ("application/json", orjson.dumps(made))
 
     def parse_request(self, body: bytes) -> Request:
         """Raises `InvalidRequest`: not JSON, not an object, or a field of the wrong type."""
@@ -265,7 +261,7 @@ class GeminiDialect(Dialect):
     def own_events(self, exchange: Exchange, answer: Answer, verdict: Mapping[str, object] | None) -> bytes:
         """The answer as one event."""
         body = answers.own_body(exchange, answer)
-        return encode(body if verdict is None else {**body, bodies.EXTENSION: verdict})
+        return sse.encode_json(body if verdict is None else {**body, bodies.EXTENSION: verdict})
 
     def recogniser(self, exchange: Exchange, body: bytes) -> GeminiShapes:
         """What was asked for is in the `body` as it was sent."""

@@ -13,7 +13,7 @@ from typing import Any
 import msgspec
 import orjson
 
-from proxy.wire.bodies import exact, object_at, raw_items, unexpected
+from proxy.wire.bodies import exact_object, objects_at, raw_items, unexpected
 
 CALL_PREFIX = "call_"
 """Of the id of a call that the client gave none."""
@@ -52,13 +52,7 @@ def got(fields: Mapping[str, Any], name: str, at: str = "") -> Any:
 
 def objects(value: object, at: str) -> list[dict[str, Any]]:
     """A list of objects, or one alone; none for null. Raises `InvalidRequest`."""
-    if value is None:
-        return []
-    if isinstance(value, dict):
-        return [value]
-    if not isinstance(value, list):
-        raise unexpected(at, "a list of objects", value)
-    return [object_at(item, f"{at}[{i}]") for i, item in enumerate(value)]
+    return [value] if isinstance(value, dict) else objects_at(value, at, "a list of objects")
 
 
 def raw_objects(raw: msgspec.Raw) -> list[msgspec.Raw]:
@@ -91,23 +85,9 @@ def text_in(response: object) -> tuple[str, str]:
 
 def response_of(text: str, name: str = "") -> dict[str, Any]:
     """A function's response that says `text`."""
-    if not name and text.lstrip().startswith("{"):
-        try:
-            found = exact(text)
-        except ValueError:
-            found = None
-        if isinstance(found, dict):
-            return found
+    if not name and text.lstrip().startswith("{") and (found := exact_object(text)) is not None:
+        return found
     return {name or "output": text}
-
-
-def arguments_of(text: str) -> dict[str, Any]:
-    """A call's arguments as the object that the API wants; {} for what is none."""
-    try:
-        found = exact(text or "{}")
-    except ValueError:
-        return {}
-    return found if isinstance(found, dict) else {}
 
 
 def json_schema(schema: Any) -> Any:

@@ -107,8 +107,8 @@ class _Reader:
     def item(self, i: int, item: Mapping[str, Any], at: str) -> None:
         """An item of ``contents``, or ``systemInstruction``."""
         role = item.get("role")
-        if role is not None and not isinstance(role, str):
-            raise bodies.unexpected(f"{at}.role", "a string", role)
+        if role is not None:
+            bodies.string_at(role, f"{at}.role")
         parts = objects(item.get("parts"), f"{at}.parts")
         self._wire.sizes[i] = len(parts)
         begin = len(self.messages)
@@ -146,10 +146,9 @@ class _Reader:
         says.setdefault("tool_calls", []).append(call)
 
     def _result(self, given: Mapping[str, Any], place: Place, at: str) -> None:
-        if not isinstance(given.get("name"), str):
-            raise bodies.unexpected(f"{at}.functionResponse.name", "a string", given.get("name"))
+        name = bodies.string_at(given.get("name"), f"{at}.functionResponse.name")
         text, _ = text_in(given.get("response"))
-        message = {"role": "tool", "tool_call_id": self._calls.result(given, place), "name": given["name"], "content": text}
+        message = {"role": "tool", "tool_call_id": self._calls.result(given, place), "name": name, "content": text}
         self._wire.places_of_message[id(message)] = [place]
         self.messages.append(message)
 
@@ -198,8 +197,8 @@ def function_of(declared: Mapping[str, Any]) -> Tool:
     """The tool that an item of ``functionDeclarations`` is."""
     schema = got(declared, "parametersJsonSchema")
     schema = json_schema(declared.get("parameters")) if schema is None else schema
-    function = {"name": declared.get("name"), "description": declared.get("description"), "parameters": schema}
-    return {"type": "function", "function": {key: value for key, value in function.items() if value is not None}}
+    function = bodies.present(name=declared.get("name"), description=declared.get("description"), parameters=schema)
+    return {"type": "function", "function": function}
 
 
 _SAMPLING = {"temperature": "temperature", "topP": "top_p", "seed": "seed", "frequencyPenalty": "frequency_penalty"}

@@ -7,18 +7,17 @@ apart, or its text or arguments changed.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
-import orjson
 from msgspec.structs import replace
 
 from proxy.errors import ProxyError
 from proxy.exchange import Answer
 from proxy.wire import sse
-from proxy.wire.answers import added_up, end_of, number
-from proxy.wire.bodies import object_in
-from proxy.wire.dialect import AnswerStream, Changes, StreamPiece
+from proxy.wire.answers import end_of, number
+from proxy.wire.bodies import exact_object, object_in
+from proxy.wire.dialect import Changes, ChunkStream, StreamPiece
 from proxy.wire.gemini.answers import (
     USAGE,
     Candidate,
@@ -31,7 +30,7 @@ from proxy.wire.gemini.answers import (
     relocate_citations,
     unread,
 )
-from proxy.wire.gemini.fields import arguments_of, is_text
+from proxy.wire.gemini.fields import is_text
 from proxy.wire.upstream_errors import error_event, gemini_envelope
 
 _HEAD = ("modelVersion", "responseId")
@@ -40,22 +39,18 @@ _ABOUT_TEXT = frozenset(("groundingMetadata", "citationMetadata", "logprobsResul
 WITHHELD = "The answer was withheld by a policy."
 
 
-def encode(payload: Mapping[str, Any]) -> bytes:
-    """One event."""
-    return sse.encode(orjson.dumps(payload))
+class GeminiStream(ChunkStream):
+    """Of Gemini's API."""
 
-
-class GeminiStream(AnswerStream):
-    """With `separate`, a chunk becomes a piece for each of its parts and for its end."""
+    usage_field = USAGE
+    choices_field = "candidates"
+    _events = "chunks of generateContent"
 
     def __init__(self, *, separate: bool = False) -> None:
-        super().__init__()
-        self._separate = separate
+        super().__init__(separate=separate)
         self._candidates: dict[int, Candidate] = {}
         self._head: dict[str, Any] = {}
         self._is_blocked = False
-        self._strange = 0
-        """Events that are no chunks."""
         self._texts_of_choice: dict[int, list[str]] = {}
         """The text that has left, by candidate."""
         self._starts: dict[int, PartStarts] = {}
@@ -75,13 +70,6 @@ class GeminiStream(AnswerStream):
     def answer(self) -> Answer:
         """Everything so far, put together."""
         return answer_from(self._candidates, self._head.get("modelVersion"), self.usage)
-
-    @property
-    def unreadable(self) -> str:
-        """What of it was no chunk, or has text where none is read; "" for nothing."""
-        if self._strange:
-            return f"{self._strange} events are not chunks of generateContent"
-        return f"text in {self._problem} is not read" if self._problem else ""
 
     def finish(self) -> list[StreamPiece]:
         """The API has no end mark: a stream whose candidates have ended is over with its last byte."""
@@ -107,22 +95,7 @@ class GeminiStream(AnswerStream):
             self._miss(unread(one))
             if (known := self._candidates.get(number(one, "index"))) is not None and known.finish_reason is not None and parts_of(one):
                 self._miss("what follows the end of a candidate")
-        if not candidates:
-            return [StreamPiece(event.raw, payload=payload)]
-        if len(candidates) == 1 and not (self._separate and len(_steps(candidates[0])) > 1):
-            return [self._piece(event.raw, payload, candidates[0])]
-        if not self._separate:
-            for one in candidates:
-                self._piece(event.raw, payload, one)
-            return [StreamPiece(event.raw, payload=payload)]
-        return self._split_payload(payload, candidates)
-
-    def _split_payload(self, payload: dict[str, Any], candidates: Sequence[dict[str, Any]]) -> list[StreamPiece]:
-        """A piece for each part, and for the end; the usage is the last one's."""
-        steps = [step for one in candidates for step in _steps(one)]
-        last = len(steps) - 1
-        alone = [{**{k: v for k, v in payload.items() if i == last or k != USAGE}, "candidates": [step]} for i, step in enumerate(steps)]
-        return [self._piece(encode(one), one, step) for one, step in zip(alone, steps, strict=True)]
+        return self._split(event.raw, payload, candidates)
 
     def _piece(self, raw: bytes, payload: dict[str, Any], candidate: dict[str, Any]) -> StreamPiece:
         index = number(candidate, "index")
@@ -147,6 +120,16 @@ class GeminiStream(AnswerStream):
             payload=payload,
         )
 
+    def _steps(self, choice: dict[str, Any]) -> list[dict[str, Any]]:
+        """Each of its parts, and its end, or what tells of the text."""
+        parts, ends = parts_of(choice), end_of(choice.get("finishReason")) is not None
+        if len(parts) + (ends or bool(choice.keys() & _ABOUT_TEXT)) <= 1:
+            return [choice]
+        index = {"index": choice["index"]} if "index" in choice else {}
+        said = [{"content": {**choice["content"], "parts": [part]}, **index} for part in parts]
+        rest = {**choice, "content": {**choice["content"], "parts": []}} if parts else choice
+        return [*said, rest] if ends or rest.keys() - {"content", "index"} else said
+
     # ---- leaving ----
 
     def encode_outgoing(self, piece: StreamPiece) -> bytes:
@@ -166,7 +149,7 @@ class GeminiStream(AnswerStream):
         if new == old:
             return piece.raw
         moved = relocate_citations(candidate, old, new, self._starts[piece.choice].starts, sent.starts)
-        return encode({**piece.payload, "candidates": [moved]})
+        return sse.encode_json({**piece.payload, "candidates": [moved]})
 
     def with_text(self, piece: StreamPiece, text: str) -> bytes:
         """`piece` as an event that says `text` instead."""
@@ -174,7 +157,7 @@ class GeminiStream(AnswerStream):
         payload = _saying(piece, text)
         (candidate,) = candidates_of(payload)
         self._starts_of_sent.setdefault(piece.choice or 0, PartStarts(joins=True)).add(parts_of(candidate))
-        return encode(payload)
+        return sse.encode_json(payload)
 
     def apply_changes(self, pieces: Sequence[StreamPiece], changes: Changes) -> list[StreamPiece]:
         """The first piece with text of a changed candidate, or its end, says all of it; calls get their arguments."""
@@ -190,7 +173,7 @@ class GeminiStream(AnswerStream):
             elif choice not in said:
                 said.add(choice)
                 payload = _saying(piece, changes.texts[choice])
-                out.append(replace(piece, raw=encode(payload), text=changes.texts[choice], payload=payload))
+                out.append(replace(piece, raw=sse.encode_json(payload), text=changes.texts[choice], payload=payload))
             elif piece.finish:
                 out.append(replace(piece, text=""))
         return out
@@ -203,18 +186,10 @@ class GeminiStream(AnswerStream):
             if call_in(part) is not None:
                 place = calls[index] = calls.get(index, -1) + 1
                 if place in arguments:
-                    part = {**part, "functionCall": {**part["functionCall"], "args": arguments_of(arguments[place])}}
+                    part = {**part, "functionCall": {**part["functionCall"], "args": exact_object(arguments[place]) or {}}}
             made.append(part)
         payload["candidates"] = [{**candidate, "content": {**candidate["content"], "parts": made}}]
-        return replace(piece, raw=encode(payload), payload=payload)
-
-    def with_usage(self, piece: StreamPiece, others: Sequence[Mapping[str, object]]) -> StreamPiece:
-        """`piece` with the usage of the exchange's other answers added to its own, if it has one."""
-        own = (piece.payload or {}).get(USAGE)
-        if not isinstance(own, dict) or not others:
-            return piece
-        payload = {**(piece.payload or {}), USAGE: added_up([*others, own])}
-        return replace(piece, raw=encode(payload), payload=payload)
+        return replace(piece, raw=sse.encode_json(payload), payload=payload)
 
     # ---- the proxy's own events ----
 
@@ -224,15 +199,15 @@ class GeminiStream(AnswerStream):
             {"content": {"parts": [], "role": "model"}, "finishReason": "SAFETY", "finishMessage": WITHHELD, "index": i} for i in choices
         ]
         usage = {USAGE: self.usage} if self.usage else {}
-        return encode({"candidates": ended, **usage, **self._head})
+        return sse.encode_json({"candidates": ended, **usage, **self._head})
 
     def encode_failure(self, error: ProxyError) -> bytes:
         """An event with the API's ``error``, which Google's clients raise."""
-        return encode(gemini_envelope(error))
+        return sse.encode_json(gemini_envelope(error))
 
     def end(self, verdict: Mapping[str, object] | None = None, mark: bytes = b"") -> bytes:
         """A chunk without candidates whose field ``groundwire`` is the verdict; there is no end mark."""
-        return b"" if verdict is None else encode({**self._head, "groundwire": verdict})
+        return b"" if verdict is None else sse.encode_json({**self._head, "groundwire": verdict})
 
 
 def _saying(piece: StreamPiece, text: str) -> dict[str, Any]:
@@ -247,20 +222,3 @@ def _saying(piece: StreamPiece, text: str) -> dict[str, Any]:
         made.insert(0, {"text": left})
     content = candidate.get("content") or {"role": "model"}
     return {**payload, "candidates": [{**candidate, "content": {**content, "parts": made}}]}
-
-
-def _steps(candidate: dict[str, Any]) -> list[dict[str, Any]]:
-    """A candidate of a chunk as candidates that do one thing each: say a part, or end, or tell of the text."""
-    parts, ends = parts_of(candidate), end_of(candidate.get("finishReason")) is not None
-    if len(parts) + (ends or bool(candidate.keys() & _ABOUT_TEXT)) <= 1:
-        return [candidate]
-    index = {"index": candidate["index"]} if "index" in candidate else {}
-    said = [{"content": {**candidate["content"], "parts": [part]}, **index} for part in parts]
-    rest = {**candidate, "content": {**candidate["content"], "parts": []}} if parts else candidate
-    return [*said, *_fields_beside_parts(rest, ends=ends)]
-
-
-def _fields_beside_parts(candidate: dict[str, Any], *, ends: bool) -> Iterator[dict[str, Any]]:
-    """What a candidate says beside its parts, if that is anything."""
-    if ends or candidate.keys() - {"content", "index"}:
-        yield candidate

@@ -71,8 +71,10 @@ class BoundedProtocol(WatchesReader, HttpToolsProtocol):
         """Whether nothing more is read of it as HTTP."""
         self._fed, self._anew = b"", False
         """What the parser has, and whether it has a request that is to be read anew."""
-        ledger, self._all = _accounts(app_state)
-        self._watch_reader(ledger)
+        if _ALL not in app_state:  # of an application without accounts, the server's own
+            app_state[_ALL] = Connections(app_state.setdefault(STATE, Ledger()))
+        self._all = app_state[_ALL]
+        self._watch_reader(app_state[STATE])
         self.party = NOBODY
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
@@ -269,13 +271,6 @@ class BoundedProtocol(WatchesReader, HttpToolsProtocol):
             log.warning("%s: refused with %d: %s", self.client[0] if self.client else "a client", status, message)
         self.transport.write(f"{head}{retry}connection: close\r\n\r\n".encode() + body)
         self.transport.close()
-
-
-def _accounts(state: dict[str, Any]) -> tuple[Ledger, Connections]:
-    """The application's ledger and its connections; of an application that has none, one of its server's own."""
-    if _ALL not in state:
-        state[_ALL] = Connections(state.setdefault(STATE, Ledger()))
-    return state[STATE], state[_ALL]
 
 
 def _ends_within(data: bytes, room: int) -> bool:

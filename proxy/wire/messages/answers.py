@@ -18,10 +18,10 @@ from msgspec.structs import replace
 
 from proxy.exchange import Answer, Exchange, Usage
 from proxy.wire.answers import has_words, spread
-from proxy.wire.bodies import as_raw
+from proxy.wire.bodies import as_raw, exact_object
 from proxy.wire.dialect import StreamPiece
 from proxy.wire.messages import events
-from proxy.wire.messages.requests import THINKING, input_of
+from proxy.wire.messages.requests import THINKING
 
 GAP = "\n\n"
 """Between two texts that do not follow each other."""
@@ -66,7 +66,7 @@ def changed_blocks(sent: Sequence[msgspec.Raw], text: str | None, arguments: Map
             if own.strip():
                 found.append(as_raw(saying(blocks[i], own)))
         else:
-            found.append(as_raw({**blocks[i], "input": input_of(changed[i])}) if i in changed else piece)
+            found.append(as_raw({**blocks[i], "input": exact_object(changed[i]) or {}}) if i in changed else piece)
     if text and not texts:
         found.insert(calls[0] if calls else len(found), as_raw({"type": "text", "text": text}))
     return found

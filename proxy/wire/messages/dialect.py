@@ -22,12 +22,11 @@ from proxy.errors import ProxyError
 from proxy.exchange import Answer, Exchange, Message, Request, Tool, ToolCall
 from proxy.wire import sse
 from proxy.wire.answers import add_usage, end_of
-from proxy.wire.bodies import as_raw, encode_raw, entries_of, object_of, raw_items, typed_object_in
+from proxy.wire.bodies import as_raw, encode_raw, entries_of, exact_object, listing, object_of, present, raw_items, typed_object_in
 from proxy.wire.dialect import Changes, Dialect, TokenCounting
 from proxy.wire.messages import answers, events
-from proxy.wire.messages.events import payloads_of
 from proxy.wire.messages.items import Conversation, Item
-from proxy.wire.messages.requests import THINKING, MessagesWire, input_of, read_request
+from proxy.wire.messages.requests import THINKING, MessagesWire, read_request
 from proxy.wire.messages.shapes import MessagesShapes
 from proxy.wire.messages.stream import MessagesStream
 from proxy.wire.own_tools import AnswerEvent, AnswerItem, Fields, OwnToolFilter
@@ -136,7 +135,7 @@ def _whole_block(block: Mapping[str, Any]) -> Fields:
     """A block that has been put together, as a request carries it."""
     made = {key: value for key, value in block.items() if value is not None or block.get("type") in THINKING}
     if isinstance(made.get("input"), str):
-        made["input"] = input_of(made["input"])
+        made["input"] = exact_object(made["input"]) or {}
     return made
 
 
@@ -176,16 +175,12 @@ class MessagesDialect(Dialect):
         function = tool.get("function")
         if not isinstance(function, Mapping):
             return tool
-        described = {"name": function.get("name"), "description": function.get("description")}
         schema = function.get("parameters") or {"type": "object", "properties": {}}
-        return {key: value for key, value in described.items() if value is not None} | {"input_schema": schema}
+        return present(name=function.get("name"), description=function.get("description"), input_schema=schema)
 
     def parse_answer(self, body: bytes) -> Answer:
         """Raises `ValueError` when the body is no message."""
-        fields = orjson.loads(body)
-        if not isinstance(fields, dict) or not isinstance(fields.get("content"), list):
-            raise ValueError("not a message")
-        return MessagesStream.whole(fields)
+        return MessagesStream.whole(listing(body, "content", "a message"))
 
     def _change(self, raw: dict[str, msgspec.Raw], changes: Changes) -> None:
         blocks = answers.changed_blocks(raw_items(raw["content"]), changes.texts.get(0), changes.arguments.get(0, {}))
@@ -199,7 +194,7 @@ class MessagesDialect(Dialect):
         """The message's events."""
         message = answers.own_message(exchange, answer)
         usage = {"output_tokens": message["usage"]["output_tokens"]}
-        return b"".join(events.encode(payload) for payload in payloads_of(message, usage)) + events.stop(verdict)
+        return b"".join(events.encode(payload) for payload in events.payloads_of(message, usage)) + events.stop(verdict)
 
     def recogniser(self, exchange: Exchange, body: bytes) -> MessagesShapes:
         """What was asked for is in the `body` as it was sent."""
@@ -250,7 +245,7 @@ def _mark(tool: msgspec.Raw) -> Any:
 def _set_messages(fields: dict[str, msgspec.Raw], wire: MessagesWire, before: Sequence[Message], after: Sequence[Message]) -> None:
     conversation = Conversation(wire, fields, before, after)
     items, rules = conversation.items, conversation.rules
-    if items and items[0].role == "assistant" and _first_role(wire) == "user":
+    if items and items[0].role == "assistant" and wire.groups[0][0].get("role") in ("tool", "user"):
         items.insert(0, Item("user", [as_raw({"type": "text", "text": _EARLIER})]))
     spoken = next((item for item in reversed(items) if item.role == "user"), None)
     if conversation.system is None:
@@ -266,10 +261,6 @@ def _set_messages(fields: dict[str, msgspec.Raw], wire: MessagesWire, before: Se
     if "thinking" in fields and _lacks_thinking(items, wire):
         del fields["thinking"]
         _drop_edits_of_thinking(fields)
-
-
-def _first_role(wire: MessagesWire) -> str:
-    return str(wire.groups[0][0].get("role") if wire.groups[0][0].get("role") != "tool" else "user")
 
 
 def _with_rules(system: msgspec.Raw | None, rules: Sequence[str]) -> msgspec.Raw:

@@ -15,8 +15,8 @@ import orjson
 
 from proxy.exchange import Message
 from proxy.language.text import text_of
-from proxy.wire.bodies import EXTENSION, as_raw, raw_fields, raw_items
-from proxy.wire.messages.requests import SYSTEM, THINKING, MessagesWire, Place, block_of, input_of
+from proxy.wire.bodies import EXTENSION, as_raw, exact_object, raw_fields, raw_items
+from proxy.wire.messages.requests import SYSTEM, THINKING, MessagesWire, Place, block_of
 from proxy.wire.requests import content_parts, counterparts, same
 
 _SYSTEM_ROLES = ("system", "developer")
@@ -279,7 +279,8 @@ class Conversation:
             return self._raw_block(place)
         function = call.get("function") or {}
         sent = self._source_call(str(call.get("id")), old)
-        return as_raw({**sent, "type": "tool_use", "id": call.get("id"), "name": function.get("name"), "input": _input(function)})
+        given = exact_object(str(function.get("arguments") or "")) or {}
+        return as_raw({**sent, "type": "tool_use", "id": call.get("id"), "name": function.get("name"), "input": given})
 
     def _source_call(self, identity: str, old: Message | None) -> Mapping[str, Any]:
         """The block of a call whose arguments were changed."""
@@ -327,7 +328,3 @@ def _appended_text(text: str, before: str) -> list[str]:
     """What `text` says behind `before`, if it is anything."""
     rest = text[len(before) :].strip()
     return [rest] if rest else []
-
-
-def _input(function: Mapping[str, Any]) -> Any:
-    return input_of(str(function.get("arguments") or ""))

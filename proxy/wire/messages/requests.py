@@ -98,9 +98,7 @@ class _Reader:
         """``messages[i]``"""
         at = f"messages[{i}]"
         fields = bodies.object_at(item, at)
-        role, content = fields.get("role"), fields.get("content")
-        if not isinstance(role, str):
-            raise bodies.unexpected(f"{at}.role", "a string", role)
+        role, content = bodies.string_at(fields.get("role"), f"{at}.role"), fields.get("content")
         begin = len(self.messages)
         about = {key: value for key, value in fields.items() if key not in _ITEM} if len(fields) > 2 else {}
         if isinstance(content, str):
@@ -185,17 +183,15 @@ def _check(blocks: Sequence[Any], at: str) -> None:
     for number, block in enumerate(blocks):
         kind = bodies.object_at(block, f"{at}[{number}]").get("type")
         for name in _REQUIRED_FIELDS.get(kind, _TYPE) if isinstance(kind, str) else _TYPE:
-            if not isinstance(block.get(name), str):
-                raise bodies.unexpected(f"{at}[{number}].{name}", "a string", block.get(name))
+            bodies.string_at(block.get(name), f"{at}[{number}].{name}")
 
 
 def _tool(item: Mapping[str, Any]) -> Tool:
     """The client's own tools are functions; those that the provider defines stay as they are."""
     if item.get("type") not in (None, "custom"):
         return item
-    function = {"name": item.get("name"), "description": item.get("description"), "parameters": item.get("input_schema")}
-    deferred = {"defer_loading": True} if item.get("defer_loading") is True else {}
-    return {"type": "function", "function": {key: value for key, value in function.items() if value is not None}, **deferred}
+    function = bodies.present(name=item.get("name"), description=item.get("description"), parameters=item.get("input_schema"))
+    return {"type": "function", "function": function} | ({"defer_loading": True} if item.get("defer_loading") is True else {})
 
 
 Block = Mapping[str, Any]
@@ -238,15 +234,6 @@ def block_of(part: Block, before: Block | None) -> dict[str, Any] | None:
 def without_mark(block: Block) -> dict[str, Any]:
     """`block` as the stages see it: without what it tells the provider's cache."""
     return {key: value for key, value in block.items() if key != "cache_control"}
-
-
-def input_of(arguments: str) -> Any:
-    """A call's arguments as the object that the API wants; {} for what is none."""
-    try:
-        found = bodies.exact(arguments)
-    except ValueError:
-        return {}
-    return found if isinstance(found, dict) else {}
 
 
 def _document(block: Block) -> dict[str, Any]:

@@ -48,6 +48,8 @@ class _Block(Struct):
 class MessagesStream(AnswerStream):
     """Of Messages."""
 
+    _events = "those of a message"
+
     def __init__(self) -> None:
         super().__init__()
         self._blocks: dict[int, _Block] = {}
@@ -55,7 +57,6 @@ class MessagesStream(AnswerStream):
         self._final_usage: dict[str, Any] | None = None
         """The usage in ``message_delta``: where a server knows only then what it was asked, ``message_start`` has a guess."""
         self._reason: str | None = None
-        self._strange = 0
         self._stop = b""
         self._has_begun = False
         """Whether the client has been told that a message begins."""
@@ -83,13 +84,6 @@ class MessagesStream(AnswerStream):
     def complete(self) -> bool:
         """Whether the message has told why it ends."""
         return self._reason is not None
-
-    @property
-    def unreadable(self) -> str:
-        """What of it was no event of the API, or has words where none are read; "" for nothing."""
-        if self._strange:
-            return f"{self._strange} events are not those of a message"
-        return f"text in {self._problem} is not read" if self._problem else ""
 
     @property
     def answer(self) -> Answer:

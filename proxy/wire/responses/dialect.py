@@ -23,13 +23,11 @@ from proxy.exchange.answers import OutputRequirements
 from proxy.exchange.histories import CONVERSATION, RESPONSE, History
 from proxy.wire import bodies, sse
 from proxy.wire.answers import add_usage
-from proxy.wire.bodies import as_raw, raw_items, typed_object_in
 from proxy.wire.chat.forms import own_answer
 from proxy.wire.dialect import Changes, Dialect
 from proxy.wire.own_tools import AnswerEvent, AnswerItem, Fields, OwnToolFilter, legible
 from proxy.wire.requests import Wire, request_of, with_format
 from proxy.wire.responses import events
-from proxy.wire.responses.events import index_of, response_of, to_events
 from proxy.wire.responses.items import Origin, Reading, chat_call, is_call, read
 from proxy.wire.responses.output import change, join_texts, own_id, own_response, streamed_places, texts_of
 from proxy.wire.responses.rendering import OUTPUT_ITEMS, Rendering
@@ -64,7 +62,7 @@ class ResponsesFilter(OwnToolFilter):
         self._by_position, self._output, self._places = {}, {}, []
 
     def _read(self, event: sse.Event) -> AnswerEvent:
-        data = typed_object_in(event.data or b"") if not event.done else None
+        data = bodies.typed_object_in(event.data or b"") if not event.done else None
         if data is None:
             return AnswerEvent(event.raw, kind="ends" if event.done else "says")
         kind = data["type"]
@@ -72,10 +70,10 @@ class ResponsesFilter(OwnToolFilter):
             self._has_id = event.raw.startswith(b"event:")
             return AnswerEvent(event.raw, data, kind="begins")
         if kind in events.ENDS:
-            self._read_response(response_of(data))
+            self._read_response(events.response_of(data))
             self._settle()
         self._failed = self._failed or kind in ("error", "response.failed")
-        items = [self._item(index_of(data), data.get("item"))] if "output_index" in data else ()
+        items = [self._item(events.index_of(data), data.get("item"))] if "output_index" in data else ()
         return AnswerEvent(event.raw, data, items, "ends" if kind in events.ENDS else "says")
 
     def _item(self, position: int, given: object) -> AnswerItem:
@@ -116,8 +114,8 @@ class ResponsesFilter(OwnToolFilter):
         if event.items and event.items[0].place != data["output_index"]:
             new = {**new, "output_index": event.items[0].place}
         if event.kind == "ends":
-            response = self._join_response(response_of(data))
-            new = new if response == response_of(data) else {**new, "response": response}
+            response = self._join_response(events.response_of(data))
+            new = new if response == events.response_of(data) else {**new, "response": response}
         number = data.get("sequence_number")
         if isinstance(number, int):
             self._next = number if self._next is None else self._next
@@ -146,7 +144,7 @@ class ResponsesFilter(OwnToolFilter):
         return False
 
     def _strip(self, raw: dict[str, msgspec.Raw]) -> None:
-        raw["output"] = as_raw([item for i, item in enumerate(raw_items(raw["output"])) if not self._is_own(i)])
+        raw["output"] = bodies.as_raw([item for i, item in enumerate(bodies.raw_items(raw["output"])) if not self._is_own(i)])
 
     def _items(self) -> Collection[AnswerItem]:
         return self._by_position.values()
@@ -224,7 +222,7 @@ class ResponsesDialect(Dialect):
 
     def parse_answer(self, body: bytes) -> Answer:
         """Raises `ValueError` when the body is not a response."""
-        return ResponsesStream.whole(_response(body))
+        return ResponsesStream.whole(bodies.listing(body, "output", "a response"))
 
     def _change(self, raw: dict[str, msgspec.Raw], changes: Changes) -> None:
         change(raw, changes)
@@ -240,7 +238,7 @@ class ResponsesDialect(Dialect):
     def own_events(self, exchange: Exchange, answer: Answer, verdict: Mapping[str, object] | None) -> bytes:
         """The response's events, one after another as the API sends them."""
         response = own_response(exchange, answer)
-        return to_events(response if verdict is None else {**response, bodies.EXTENSION: verdict}, b"")
+        return events.to_events(response if verdict is None else {**response, bodies.EXTENSION: verdict}, b"")
 
     def recogniser(self, exchange: Exchange, body: bytes) -> ResponsesShapes:
         """What was asked for is in the `body` as it was sent."""
@@ -348,7 +346,8 @@ def _set_input(raw: dict[str, msgspec.Raw], reading: Reading, exchange: Exchange
         messages = messages[1 + max((i for i, message in enumerate(messages) if OUTPUT_ITEMS in message), default=-1) :]
     rendering = Rendering(reading, bodies.raw_items(given) if given.startswith(b"[") else [])
     items = rendering.items(messages)
-    if given.startswith(b'"') and len(items) == 1 and _is_plain(messages):
+    last = messages[-1] if messages else {}
+    if given.startswith(b'"') and len(items) == 1 and last.get("role") == "user" and isinstance(last.get("content"), str):
         if messages[-1] is not exchange.original.messages[-1]:
             raw["input"] = bodies.encode_raw(messages[-1]["content"])
     elif items or given:
@@ -360,18 +359,6 @@ def _set_input(raw: dict[str, msgspec.Raw], reading: Reading, exchange: Exchange
         raw.pop("instructions")
     elif rendering.instructions != reading.messages[instructed]["content"]:
         raw["instructions"] = bodies.encode_raw(rendering.instructions)
-
-
-def _is_plain(messages: Sequence[Mapping[str, Any]]) -> bool:
-    """Whether the last message can be a string again."""
-    return messages[-1].get("role") == "user" and isinstance(messages[-1].get("content"), str)
-
-
-def _response(body: bytes) -> dict[str, Any]:
-    found = orjson.loads(body)
-    if not isinstance(found, dict) or not isinstance(found.get("output"), list):
-        raise ValueError("not a response")
-    return found
 
 
 def output_requirements_of(params: Mapping[str, Any]) -> OutputRequirements:

@@ -17,7 +17,7 @@ import orjson
 from msgspec import Struct, field
 
 from proxy.exchange import Message
-from proxy.wire.bodies import EXTENSION, entries_of, hint_of, object_at, object_in, object_of, objects_of, unexpected
+from proxy.wire.bodies import EXTENSION, entries_of, hint_of, object_at, object_in, object_of, objects_of, string_at, unexpected
 
 _MODELS_OWN = frozenset(
     str.split(
@@ -75,11 +75,9 @@ class Reading(Struct):
 def read(instructions: object, given: object, known: Mapping[str, Mapping[str, Any]]) -> Reading:
     """With the items that are `known`, by their ids, in place of references to them. Raises `InvalidRequest` with the field."""
     found = Reading()
-    if isinstance(instructions, str):
-        found.messages.append({"role": "system", "content": instructions})
+    if instructions is not None:
+        found.messages.append({"role": "system", "content": string_at(instructions, "instructions")})
         found.origins.append(Origin(instructions=True))
-    elif instructions is not None:
-        raise unexpected("instructions", "a string", instructions)
     if isinstance(given, str):
         found.messages.append({"role": "user", "content": given})
         found.origins.append(Origin())
@@ -119,8 +117,8 @@ class _Reader:
     def _take(self, i: int, item: dict[str, Any]) -> None:
         kind = item_type(item)
         role = item.get("role")
-        if kind == "message" and not isinstance(role, str):
-            raise unexpected(f"input[{i}].role", "a string", role)
+        if kind == "message":
+            string_at(role, f"input[{i}].role")
         if is_of_turn(kind, role, item.get("call_id")):
             self._turn.append(i)
         elif kind == "message":

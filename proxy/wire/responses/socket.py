@@ -18,7 +18,6 @@ import orjson
 from proxy.errors import InvalidRequest, ProxyError
 from proxy.exchange import Usage
 from proxy.wire import bodies
-from proxy.wire.bodies import as_raw, encode_raw, object_of
 from proxy.wire.responses.events import to_events
 from proxy.wire.responses.output import ECHOED_FIELDS, sendable, usage_object
 
@@ -29,7 +28,7 @@ MAX_NAMED_LANES = 32
 _LANE = re.compile(r"[A-Za-z0-9_.-]{1,256}")
 _NOT_OF_THE_BODY = ("type", "stream_id", "generate", "stream")
 _PREVIOUS = "previous_response_id"
-_TRUE = encode_raw(True)
+_TRUE = bodies.encode_raw(True)
 
 
 class SocketRefused(Exception):
@@ -87,7 +86,7 @@ class Create(msgspec.Struct, frozen=True):
         if past is not None:
             body["input"] = msgspec.Raw(b"[" + self.conversation(past, ()).items + b"]")
             body.pop(_PREVIOUS, None)
-            body |= {_PREVIOUS: encode_raw(past.before)} if past.before else {}
+            body |= {_PREVIOUS: bodies.encode_raw(past.before)} if past.before else {}
         return msgspec.json.encode({"stream": _TRUE, **body})
 
     def conversation(self, past: Past | None, output: Sequence[Any]) -> Past:
@@ -141,7 +140,7 @@ def steer_failed(fields: Fields) -> bytes:
     """The API's answer to more input for a response under way, where that is not supported."""
     steer = {name: fields[name] for name in ("input", _PREVIOUS) if name in fields}
     error = {"type": "invalid_request_error", "code": "steering_not_supported", "message": "Steering is not supported here."}
-    event = {"type": "response.steer.failed", "sequence_number": 0, "steer": as_raw(steer), "error": error}
+    event = {"type": "response.steer.failed", "sequence_number": 0, "steer": bodies.as_raw(steer), "error": error}
     return msgspec.json.encode(event)
 
 
@@ -154,12 +153,12 @@ def error_of_event(event: Mapping[str, Any]) -> bytes:
     """A stream's own ``error`` event in the form that it has here, with what it said before beside it."""
     error = {name: event.get(name) for name in ("code", "message", "param")}
     kind = "server_error" if error["code"] in (None, "server_error") else str(error["code"])
-    return orjson.dumps({**event, "status": 500, "error": object_of(event.get("error")) or {"type": kind, **error}})
+    return orjson.dumps({**event, "status": 500, "error": bodies.object_of(event.get("error")) or {"type": kind, **error}})
 
 
 def error_of_body(status: int, headers: Sequence[tuple[bytes, bytes]], body: bytes) -> bytes:
     """An error that HTTP would have answered with."""
-    error = object_of(bodies.object_in(body)).get("error")
+    error = bodies.object_of(bodies.object_in(body)).get("error")
     if not isinstance(error, dict):
         error = {"type": "server_error", "code": None, "message": body[:2000].decode("utf-8", "replace")}
     fields = {name.decode("latin-1"): value.decode("latin-1") for name, value in headers if not name.startswith(b"content-")}

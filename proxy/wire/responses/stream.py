@@ -78,6 +78,11 @@ class ResponsesStream(AnswerStream):
         return self._end is not None
 
     @property
+    def unreadable(self) -> str:
+        """What of it was not what the API has, in a sentence; "" for nothing."""
+        return self._problem
+
+    @property
     def answer(self) -> Answer:
         """Everything so far, put together."""
         calls = tuple(self._call(i, item, index) for index, (i, item) in enumerate(sorted(self._calls.items())))

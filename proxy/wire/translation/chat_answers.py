@@ -16,7 +16,6 @@ from proxy.wire.answers import GOOD, end_of, number, usage_in
 from proxy.wire.bodies import object_of, objects_of
 from proxy.wire.chat.message import Calls, call_entries
 from proxy.wire.translation import pieces
-from proxy.wire.translation.pieces import new_call_id, with_id_prefix, words
 from proxy.wire.upstream_errors import Failure, code_of, failure_of, instead_of_answer
 
 _GAP = "\n\n"
@@ -41,7 +40,7 @@ class ChatReader:
             return
         if not self._has_begun and any(chunk.get(name) for name in _BEGINS):
             self._has_begun = True
-            yield pieces.AnswerStart(words(chunk.get("id")), words(chunk.get("model")))
+            yield pieces.AnswerStart(pieces.words(chunk.get("id")), pieces.words(chunk.get("model")))
         for choice in objects_of(chunk.get("choices")):
             if number(choice, "index") == 0:
                 yield from self._delta(object_of(choice.get("delta")))
@@ -52,11 +51,11 @@ class ChatReader:
             yield error_of(chunk)
 
     def _delta(self, delta: Mapping[str, Any]) -> Iterator[pieces.Piece]:
-        if thought := words(delta.get("reasoning_content")) or words(delta.get("reasoning")):
+        if thought := pieces.words(delta.get("reasoning_content")) or pieces.words(delta.get("reasoning")):
             yield pieces.ThinkingDelta(thought)
         if text := text_in(delta.get("content")):
             yield pieces.TextDelta(text)
-        if refusal := words(delta.get("refusal")):
+        if refusal := pieces.words(delta.get("refusal")):
             yield pieces.RefusalDelta(refusal)
         entries = call_entries(delta)
         for (call, _), part in zip(entries, self._calls.absorb(delta) if entries else (), strict=True):
@@ -69,7 +68,7 @@ class ChatReader:
         custom = self._custom[key]
         inner = object_of(call.get("custom" if custom else "function"))
         if begins:
-            yield pieces.CallStart(key, words(call.get("id")) or new_call_id(), words(inner.get("name")), custom)
+            yield pieces.CallStart(key, pieces.words(call.get("id")) or pieces.new_call_id(), pieces.words(inner.get("name")), custom)
         given = inner.get("input" if custom else "arguments")
         if given:
             yield pieces.CallDelta(key, given if isinstance(given, str) else orjson.dumps(given).decode())
@@ -83,7 +82,7 @@ def _end(choice: Mapping[str, Any]) -> Iterator[pieces.Piece]:
 
 def text_in(content: object) -> str:
     """A message's words, a string or parts."""
-    return words(content) or "".join(words(part.get("text")) for part in objects_of(content))
+    return pieces.words(content) or "".join(pieces.words(part.get("text")) for part in objects_of(content))
 
 
 def error_of(found: object) -> pieces.StreamError:
@@ -110,7 +109,7 @@ class ChatWriter:
     def feed(self, piece: pieces.Piece) -> bytes:
         """The chunks for a piece."""
         if isinstance(piece, pieces.AnswerStart):
-            self._head = {"id": with_id_prefix(piece.id, "chatcmpl-"), "created": self._created_at, "model": piece.model}
+            self._head = {"id": pieces.with_id_prefix(piece.id, "chatcmpl-"), "created": self._created_at, "model": piece.model}
             return self._chunk({"role": "assistant", "content": ""})
         if isinstance(piece, pieces.TextDelta):
             apart = _GAP if piece.apart and "content" in self._texts else ""
@@ -127,7 +126,7 @@ class ChatWriter:
         elif isinstance(piece, pieces.Finish):
             self._reason = piece.reason
         elif isinstance(piece, pieces.StreamError):
-            return sse.encode(orjson.dumps(envelope(piece)))
+            return sse.encode_json(envelope(piece))
         elif isinstance(piece, pieces.AnswerEnd):
             told = self._wants_usage and self._usage is not None
             return self._chunk({}, self._end()) + (self._event([], usage=self._usage) if told else b"") + sse.DONE
@@ -153,7 +152,7 @@ class ChatWriter:
         return self._event([{"index": 0, "delta": delta, "finish_reason": reason}])
 
     def _event(self, choices: list[dict[str, Any]], **more: object) -> bytes:
-        return sse.encode(orjson.dumps({**self._head, "object": "chat.completion.chunk", "choices": choices, **more}))
+        return sse.encode_json({**self._head, "object": "chat.completion.chunk", "choices": choices, **more})
 
     def whole(self) -> bytes:
         """The completion."""

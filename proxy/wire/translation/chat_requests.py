@@ -8,24 +8,14 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from proxy.wire.bodies import unexpected
+from proxy.wire.bodies import present, unexpected
 from proxy.wire.translation import fields, neutral
-from proxy.wire.translation.neutral import (
-    fit_template,
-    fitting,
-    object_schema,
-    objects,
-    of_result,
-    parts_of,
-    string,
-    text_of,
-    unwrap,
-    with_failure,
-)
 
 EFFORTS = ("none", "minimal", "low", "medium", "high", "xhigh", "max")
 CACHES = "a hint to the provider's cache"
 CACHE_OPTIONS = (
+    fields.Field("prompt_cache_key", note=CACHES),
+    fields.Field("prompt_cache_retention", note=CACHES),
     fields.Field("prompt_cache_options.mode", note=CACHES),
     fields.Field("prompt_cache_options.ttl", note=CACHES),
     fields.Field("prompt_cache_options.comparison_response_id", note="asks how the cache was used"),
@@ -48,8 +38,6 @@ FIELDS: tuple[fields.Field, ...] = (
     fields.Field("metadata", "metadata", nothing=({},)),
     fields.Field("service_tier", "service_tier", nothing=("auto",)),
     fields.Field("store", "store", nothing=(False,)),
-    fields.Field("prompt_cache_key", note=CACHES),
-    fields.Field("prompt_cache_retention", note=CACHES),
     *CACHE_OPTIONS,
     fields.Field("stream_options.include_usage", "include_usage", nothing=(False,), note="the answer's writer goes by it"),
     fields.Field("stream_options.include_obfuscation", note="pads a stream"),
@@ -72,29 +60,29 @@ _SYSTEM = ("system", "developer")
 
 def read(body: Mapping[str, Any], bounds: neutral.Bounds) -> neutral.NeutralRequest:
     """Raises `InvalidRequest` with the field that is malformed, or has no counterpart."""
-    ask = neutral.NeutralRequest(string(body, "model", ""), stream=body.get("stream") is True)
+    ask = neutral.NeutralRequest(neutral.string(body, "model", ""), stream=body.get("stream") is True)
     ask.turns = read_turns(body.get("messages"), bounds)
-    ask.tools = [_read_tool(at, tool, bounds) for at, tool in objects(body.get("tools") or [], "tools")]
+    ask.tools = [_read_tool(at, tool, bounds) for at, tool in neutral.objects(body.get("tools") or [], "tools")]
     fields.read_fields(ask, body, FIELDS, _ELSEWHERE, bounds)
     return ask
 
 
 def read_turns(messages: object, bounds: neutral.Bounds, where: str = "messages") -> list[neutral.Turn]:
     """A conversation in chat form, also one that the proxy remembers."""
-    return [turn for at, message in objects(messages, where) for turn in _read_message(at, message, bounds)]
+    return [turn for at, message in neutral.objects(messages, where) for turn in _read_message(at, message, bounds)]
 
 
 def _read_message(at: str, message: Mapping[str, Any], bounds: neutral.Bounds) -> list[neutral.Turn]:
     role = message.get("role")
     bounds.others(message, ("role", "content", "refusal", "tool_calls", "tool_call_id", "annotations", *_THOUGHTS), at)
+    parts = neutral.parts_of(message.get("content"), f"{at}.content", _read_part, bounds)
     if role == "tool":
-        content = of_result(_read_content(f"{at}.content", message.get("content"), bounds), bounds)
-        return [neutral.Turn("user", [neutral.Result(string(message, "tool_call_id", at), content, at)], at)]
-    parts = _read_content(f"{at}.content", message.get("content"), bounds)
+        call_id = neutral.string(message, "tool_call_id", at)
+        return [neutral.Turn("user", [neutral.Result(call_id, neutral.of_result(parts, bounds), at)], at)]
     if role == "assistant":
         if isinstance(message.get("refusal"), str) and message["refusal"]:
             parts.append(neutral.Refusal(message["refusal"], f"{at}.refusal"))
-        parts += [_read_call(where, call) for where, call in objects(message.get("tool_calls") or [], f"{at}.tool_calls")]
+        parts += [_read_call(where, call) for where, call in neutral.objects(message.get("tool_calls") or [], f"{at}.tool_calls")]
         return [neutral.Turn("assistant", parts, at)]
     if role in _SYSTEM or role == "user":
         return [neutral.Turn("system" if role in _SYSTEM else "user", parts, at)]
@@ -106,23 +94,19 @@ _THOUGHTS = ("reasoning_content", "reasoning")
 """What servers of open models say of their reasoning in an answer, and clients may bring back: no model reads it again."""
 
 
-def _read_content(at: str, content: object, bounds: neutral.Bounds) -> list[neutral.Part]:
-    return parts_of(content, at, lambda where, part: _read_part(where, part, bounds))
-
-
 def _read_part(at: str, part: Mapping[str, Any], bounds: neutral.Bounds) -> neutral.Part | None:
     kind = part.get("type")
     if kind == "text":
         bounds.others(part, ("type", "text", *MARKS), at)
-        return text_of(part, at)
+        return neutral.text_of(part, at)
     if kind == "refusal":
-        return neutral.Refusal(string(part, "refusal", at), at)
+        return neutral.Refusal(neutral.string(part, "refusal", at), at)
     given = part.get(str(kind))
     if kind == "image_url" and isinstance(given, Mapping):
-        return neutral.Image(string(given, "url", f"{at}.image_url"), at, str(given.get("detail") or "auto"))
+        return neutral.Image(neutral.string(given, "url", f"{at}.image_url"), at, str(given.get("detail") or "auto"))
     if kind == "file" and isinstance(given, Mapping):
         bounds.others(given, ("file_data", "filename"), f"{at}.file")
-        return neutral.File(string(given, "file_data", f"{at}.file"), at, str(given.get("filename") or ""))
+        return neutral.File(neutral.string(given, "file_data", f"{at}.file"), at, str(given.get("filename") or ""))
     bounds.refuse(f"{at}.type", f"has no {kind!r}")
     return None
 
@@ -132,8 +116,8 @@ def _read_call(at: str, call: Mapping[str, Any]) -> neutral.Call:
     inner, name = call.get("custom" if custom else "function"), "input" if custom else "arguments"
     if not isinstance(inner, Mapping):
         raise unexpected(at, "a call of a function", inner)
-    given = string(inner, name, f"{at}.function")
-    return neutral.Call(string(call, "id", at), string(inner, "name", f"{at}.function"), given, f"{at}.function.arguments", custom)
+    given, call_id = neutral.string(inner, name, f"{at}.function"), neutral.string(call, "id", at)
+    return neutral.Call(call_id, neutral.string(inner, "name", f"{at}.function"), given, f"{at}.function.arguments", custom)
 
 
 def _read_tool(at: str, tool: Mapping[str, Any], bounds: neutral.Bounds) -> neutral.Tool:
@@ -142,7 +126,7 @@ def _read_tool(at: str, tool: Mapping[str, Any], bounds: neutral.Bounds) -> neut
     if kind not in ("function", "custom") or not isinstance(inner, Mapping):
         bounds.refuse(f"{at}.type", f"has no tool {kind!r}")
         return neutral.Tool("", at)
-    name = string(inner, "name", f"{at}.{kind}")
+    name = neutral.string(inner, "name", f"{at}.{kind}")
     if kind == "custom":
         return neutral.Tool(name, at, inner.get("description"), custom=inner)
     bounds.others(inner, ("name", "description", "parameters", "strict"), f"{at}.function")
@@ -154,7 +138,7 @@ def write(ask: neutral.NeutralRequest, bounds: neutral.Bounds, *, newest: bool =
 
     Raises `InvalidRequest`.
     """
-    turns = ask.turns if newest else fit_template(ask.turns)
+    turns = ask.turns if newest else neutral.fit_template(ask.turns)
     body: dict[str, Any] = {"model": ask.model, "messages": [one for turn in turns for one in _write_turn(turn, bounds)]}
     if ask.tools:
         body["tools"] = [_write_tool(tool) for tool in ask.tools if tool.name]
@@ -178,19 +162,10 @@ def _write_turn(turn: neutral.Turn, bounds: neutral.Bounds) -> list[dict[str, An
 def _write_assistant(parts: Sequence[neutral.Part], bounds: neutral.Bounds) -> dict[str, Any]:
     message: dict[str, Any] = {"role": "assistant", "content": _write_content(parts, bounds) or None}
     refusals = "".join(part.text for part in parts if isinstance(part, neutral.Refusal))
-    thoughts = "".join(part.text for part in parts if isinstance(part, neutral.ThinkingPart) and _is_of_chat(part, bounds))
+    thoughts = "".join(part.text for part in parts if isinstance(part, neutral.ThinkingPart) and neutral.own_thought(part, bounds, "chat"))
     calls = [_write_call(part) for part in parts if isinstance(part, neutral.Call)]
     said = {"refusal": refusals, "reasoning_content": thoughts, "tool_calls": calls}
     return message | {name: value for name, value in said.items() if value}
-
-
-def _is_of_chat(thought: neutral.ThinkingPart, bounds: neutral.Bounds) -> bool:
-    """Whether it came from a server of this API."""
-    found = unwrap(thought.signature)
-    if found is not None and found[0] == "chat":
-        return True
-    bounds.refuse(thought.at, "cannot read what another API's model has thought")
-    return False
 
 
 def _write_content(parts: Sequence[neutral.Part], bounds: neutral.Bounds) -> Any:
@@ -215,26 +190,22 @@ def _write_part(part: neutral.Part, bounds: neutral.Bounds) -> dict[str, Any] | 
 
 def _write_call(call: neutral.Call) -> dict[str, Any]:
     kind, name = ("custom", "input") if call.custom else ("function", "arguments")
-    return {"id": _call_id(call.id), "type": kind, kind: {"name": call.name, name: call.arguments}}
+    return {"id": neutral.fitting(call.id, "call_", _CALL_ID_CHARS), "type": kind, kind: {"name": call.name, name: call.arguments}}
 
 
 def _write_result(result: neutral.Result, bounds: neutral.Bounds) -> dict[str, Any]:
     texts = []
-    for part in with_failure(result):
+    for part in neutral.with_failure(result):
         if isinstance(part, neutral.Text):
             texts.append(part.text)
         else:
             bounds.refuse(part.at, "takes text alone as the result of a call")
     content: Any = texts[0] if len(texts) == 1 else [{"type": "text", "text": text} for text in texts] or ""
-    return {"role": "tool", "tool_call_id": _call_id(result.id), "content": content}
-
-
-def _call_id(identity: str) -> str:
-    return fitting(identity, "call_", _CALL_ID_CHARS)
+    return {"role": "tool", "tool_call_id": neutral.fitting(result.id, "call_", _CALL_ID_CHARS), "content": content}
 
 
 def _write_tool(tool: neutral.Tool) -> dict[str, Any]:
     if tool.custom is not None:
         return {"type": "custom", "custom": dict(tool.custom)}
-    said = {"description": tool.description, "parameters": object_schema(tool.parameters), "strict": tool.strict or None}
-    return {"type": "function", "function": {"name": tool.name} | {name: value for name, value in said.items() if value is not None}}
+    said = present(description=tool.description, parameters=neutral.object_schema(tool.parameters), strict=tool.strict or None)
+    return {"type": "function", "function": {"name": tool.name, **said}}

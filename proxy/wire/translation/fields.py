@@ -13,6 +13,7 @@ from typing import Any
 
 from msgspec import Struct
 
+from proxy.wire.bodies import present
 from proxy.wire.translation.neutral import Bounds, Choice, Form, NeutralRequest, Setting
 
 
@@ -137,17 +138,28 @@ def openai_form(value: Any) -> Form | None:
     """Of ``response_format``, where a schema stands one object deeper, or ``text.format``; None for text."""
     if not isinstance(value, Mapping):
         raise ValueError("expects an object")
-    described = value.get("json_schema", value)
-    if value.get("type") == "json_schema" and isinstance(described, Mapping):
-        return _form(described)
-    return _plain_form(value.get("type"))
+    kind, described = value.get("type"), value.get("json_schema", value)
+    if kind in ("text", None):
+        return None
+    if kind == "json_object":
+        return Form()
+    if kind != "json_schema" or not isinstance(described, Mapping):
+        raise ValueError(f"knows no form {kind!r}")
+    schema, name, strict = described.get("schema"), described.get("name"), described.get("strict")
+    description = described.get("description")
+    if not isinstance(schema, Mapping):
+        raise ValueError("wants a schema for JSON")
+    return Form(
+        schema,
+        name if isinstance(name, str) else "",
+        description if isinstance(description, str) else None,
+        strict if isinstance(strict, bool) else None,
+    )
 
 
 def to_chat_form(form: Form) -> dict[str, Any]:
     """As ``response_format``."""
-    if form.schema is None:
-        return {"type": "json_object"}
-    return {"type": "json_schema", "json_schema": _form_details(form)}
+    return {"type": "json_object"} if form.schema is None else {"type": "json_schema", "json_schema": _form_details(form)}
 
 
 def to_responses_form(form: Form) -> dict[str, Any]:
@@ -169,30 +181,8 @@ def to_messages_form(form: Form) -> dict[str, Any]:
     return {"type": "json_schema", "schema": form.schema}
 
 
-def _form(described: Mapping[str, Any]) -> Form:
-    schema, name, strict = described.get("schema"), described.get("name"), described.get("strict")
-    description = described.get("description")
-    if not isinstance(schema, Mapping):
-        raise ValueError("wants a schema for JSON")
-    return Form(
-        schema,
-        name if isinstance(name, str) else "",
-        description if isinstance(description, str) else None,
-        strict if isinstance(strict, bool) else None,
-    )
-
-
-def _plain_form(kind: object) -> Form | None:
-    if kind == "json_object":
-        return Form()
-    if kind in ("text", None):
-        return None
-    raise ValueError(f"knows no form {kind!r}")
-
-
 def _form_details(form: Form) -> dict[str, Any]:
-    said = {"description": form.description, "strict": form.strict}
-    return {"name": form.name or _FORM_NAME, "schema": form.schema} | {name: value for name, value in said.items() if value is not None}
+    return {"name": form.name or _FORM_NAME, "schema": form.schema, **present(description=form.description, strict=form.strict)}
 
 
 def openai_choice(value: Any) -> Choice | None:

@@ -13,15 +13,15 @@ import orjson
 from proxy.errors import ContextLengthExceeded
 from proxy.exchange import Usage
 from proxy.wire.answers import end_of, number, usage_in
+from proxy.wire.bodies import exact_object
 from proxy.wire.gemini.answers import USAGE, block_reason, call_in, candidates_of, parts_of, to_whole, usage_written
 from proxy.wire.gemini.contents import call_part
-from proxy.wire.gemini.fields import arguments_of, kind_of
-from proxy.wire.gemini.stream import encode
+from proxy.wire.gemini.fields import kind_of
+from proxy.wire.sse import encode_json
 from proxy.wire.translation import pieces
 from proxy.wire.translation.chat_answers import error_of
 from proxy.wire.translation.gemini_requests import SIGNED, signature
 from proxy.wire.translation.neutral import wrap
-from proxy.wire.translation.pieces import new_call_id, words
 from proxy.wire.upstream_errors import Failure, envelope
 
 _REASONS: Mapping[str, str] = {"stop": "STOP", "tool_calls": "STOP", "length": "MAX_TOKENS", "content_filter": "SAFETY"}
@@ -48,7 +48,7 @@ class GeminiReader:
             return
         if not self._has_begun:
             self._has_begun = True
-            yield pieces.AnswerStart(words(payload.get("responseId")), words(payload.get("modelVersion")))
+            yield pieces.AnswerStart(pieces.words(payload.get("responseId")), pieces.words(payload.get("modelVersion")))
         candidate = next((one for one in candidates_of(payload) if number(one, "index") == 0), {})
         for part in parts_of(candidate):
             yield from self._part(part)
@@ -60,15 +60,15 @@ class GeminiReader:
             yield pieces.Finish("content_filter")
 
     def _part(self, part: Mapping[str, Any]) -> Iterator[pieces.Piece]:
-        kind, seal = kind_of(part), words(part.get("thoughtSignature"))
+        kind, seal = kind_of(part), pieces.words(part.get("thoughtSignature"))
         if seal and kind == "functionCall":  # elsewhere the API does without
             yield pieces.Signature("gemini", seal)
         if kind == "text":
-            text = words(part.get("text"))
+            text = pieces.words(part.get("text"))
             yield pieces.ThinkingDelta(text) if part.get("thought") is True else pieces.TextDelta(text)
         elif (call := call_in(part)) is not None:
             key, self._calls = self._calls, self._calls + 1
-            yield pieces.CallStart(key, words(call.get("id")) or new_call_id(), words(call.get("name")))
+            yield pieces.CallStart(key, pieces.words(call.get("id")) or pieces.new_call_id(), pieces.words(call.get("name")))
             yield pieces.CallDelta(key, orjson.dumps(call.get("args") or {}).decode())
             yield pieces.CallEnd(key)
         elif kind:
@@ -96,7 +96,7 @@ class GeminiWriter:
             out.append(self._chunk(end, **{USAGE: usage_written(self._usage)}))
         elif isinstance(piece, pieces.StreamError):
             status = _STATUSES.get(piece.code, 500)
-            out.append(encode(envelope("gemini", Failure(piece.message, piece.code), status)))
+            out.append(encode_json(envelope("gemini", Failure(piece.message, piece.code), status)))
         return b"".join(out)
 
     def _parts(self, piece: pieces.Piece) -> Iterator[dict[str, Any]]:
@@ -104,7 +104,7 @@ class GeminiWriter:
             self._inputs.append(piece.text)
             return
         if self._call is not None and not isinstance(piece, Usage):
-            yield call_part(self._call.id, self._call.name, arguments_of("".join(self._inputs)))
+            yield call_part(self._call.id, self._call.name, exact_object("".join(self._inputs)) or {})
             self._call, self._inputs = None, []
         if isinstance(piece, pieces.AnswerStart):
             self._head = {"modelVersion": piece.model} | ({"responseId": piece.id} if piece.id else {})
@@ -130,7 +130,7 @@ class GeminiWriter:
 
     def _chunk(self, candidate: Mapping[str, Any], **more: Any) -> bytes:
         self._chunks.append({"candidates": [candidate], **more, **self._head})
-        return encode(self._chunks[-1])
+        return encode_json(self._chunks[-1])
 
     def whole(self) -> bytes:
         """The answer."""

@@ -14,13 +14,12 @@ from typing import Any
 
 import orjson
 
-from proxy.wire.bodies import object_of, unexpected
+from proxy.wire.bodies import object_at, object_of, present
 from proxy.wire.gemini.contents import FROM_GEMINI_3, call_part, data_part, result_part, sign
 from proxy.wire.gemini.fields import address, camel, got, json_schema, kind_of, objects, response_of, text_in
 from proxy.wire.gemini.requests import Calls, system_of
 from proxy.wire.translation import fields, neutral
 from proxy.wire.translation.chat_requests import EFFORTS
-from proxy.wire.translation.neutral import arguments_of, fit_template, opened_by_user, split_data_url, unwrap, with_failure
 
 SIGNED = "(signed)"
 """The words of a part that carries another API's signature alone: clients take parts without words out of a conversation."""
@@ -174,9 +173,8 @@ class _Reader:
         if kind not in ("functionCall", "functionResponse", "inlineData", "fileData"):
             self._bounds.refuse(f"{at}.{kind}", "has no such part")
             return None
-        if not isinstance(given, Mapping):
-            raise unexpected(f"{at}.{kind}", "an object", given)
         where = f"{at}.{kind}"
+        given = object_at(given, where)
         if kind == "functionCall":
             arguments = orjson.dumps(given.get("args") if given.get("args") is not None else {}).decode()
             return neutral.Call(self._calls.call(given, place), neutral.string(given, "name", where), arguments, f"{where}.args")
@@ -227,7 +225,7 @@ def open_signature(given: object) -> str:
         text = base64.b64decode(given.replace("-", "+").replace("_", "/"), validate=True).decode() if isinstance(given, str) else ""
     except (binascii.Error, ValueError):
         return ""
-    return text if unwrap(text) is not None else ""
+    return text if neutral.unwrap(text) is not None else ""
 
 
 # ---- writing ----
@@ -235,13 +233,13 @@ def open_signature(given: object) -> str:
 
 def write(ask: neutral.NeutralRequest, bounds: neutral.Bounds) -> dict[str, Any]:
     """The body, with the fields that stand for the address. Raises `InvalidRequest`."""
-    turns = fit_template(ask.turns)
+    turns = neutral.fit_template(ask.turns)
     begin = 1 if turns and turns[0].role == "system" else 0
     body: dict[str, Any] = {}
     if begin and (system := [{"text": part.text} for part in turns[0].parts if isinstance(part, neutral.Text) and part.text]):
         body["systemInstruction"] = {"parts": system}
     names = {part.id: part.name for turn in turns for part in turn.parts if isinstance(part, neutral.Call)}
-    body["contents"] = _write_turns(opened_by_user(turns[begin:]), names, bounds, ask.model)
+    body["contents"] = _write_turns(neutral.opened_by_user(turns[begin:]), names, bounds, ask.model)
     if ask.tools:
         body["tools"] = [{"functionDeclarations": [_write_tool(tool, bounds) for tool in ask.tools if tool.name]}]
     body |= fields.write_fields(ask, FIELDS, _WRITTEN_ELSEWHERE, bounds)
@@ -277,7 +275,7 @@ def _write_turns(turns: Sequence[neutral.Turn], names: Mapping[str, str], bounds
         seal = ""
         for part in turn.parts:
             if isinstance(part, neutral.ThinkingPart):
-                seal = _own_signature(part, bounds)
+                seal = (neutral.own_thought(part, bounds, "gemini") or ("", ""))[1]
                 continue
             made = _write_part(part, names, bounds, model)
             if seal and made:
@@ -291,20 +289,13 @@ def _write_turns(turns: Sequence[neutral.Turn], names: Mapping[str, str], bounds
     return found
 
 
-def _own_signature(thought: neutral.ThinkingPart, bounds: neutral.Bounds) -> str:
-    kind, data = unwrap(thought.signature) or ("", "")
-    if kind != "gemini":
-        bounds.refuse(thought.at, "cannot read what another API's model has thought")
-    return data if kind == "gemini" else ""
-
-
 def _write_part(part: neutral.Part, names: Mapping[str, str], bounds: neutral.Bounds, model: str) -> list[dict[str, Any]]:
     if isinstance(part, neutral.Text | neutral.Refusal):
         return [{"text": part.text}] if part.text else []
     if isinstance(part, neutral.Call):
-        return [call_part(part.id, part.name, arguments_of(part, bounds))]
+        return [call_part(part.id, part.name, neutral.arguments_of(part, bounds))]
     if isinstance(part, neutral.Result):
-        content = part.content if part.failed else with_failure(part)
+        content = part.content if part.failed else neutral.with_failure(part)
         text = "\n".join(one.text for one in content if isinstance(one, neutral.Text))
         said = response_of(text, "error" if part.failed else "")
         shown = [_write_data(one) for one in content if not isinstance(one, neutral.Text)]
@@ -315,7 +306,7 @@ def _write_part(part: neutral.Part, names: Mapping[str, str], bounds: neutral.Bo
 
 def _write_data(part: neutral.Image | neutral.File) -> dict[str, Any]:
     usual = "image/jpeg" if isinstance(part, neutral.Image) else "application/pdf"
-    return data_part(part.url, (split_data_url(part.url) is None and mimetypes.guess_type(part.url)[0]) or usual)
+    return data_part(part.url, (neutral.split_data_url(part.url) is None and mimetypes.guess_type(part.url)[0]) or usual)
 
 
 def _write_tool(tool: neutral.Tool, bounds: neutral.Bounds) -> dict[str, Any]:
@@ -324,5 +315,4 @@ def _write_tool(tool: neutral.Tool, bounds: neutral.Bounds) -> dict[str, Any]:
     schema = tool.parameters
     if isinstance(schema, Mapping) and not any(name in schema for name in _SAYS_TYPE):  # as {}, for a function that takes nothing
         schema = {"type": "object", **schema}
-    said = {"description": tool.description, "parametersJsonSchema": schema}
-    return {"name": tool.name} | {name: value for name, value in said.items() if value is not None}
+    return {"name": tool.name, **present(description=tool.description, parametersJsonSchema=schema)}

@@ -21,7 +21,6 @@ from proxy.wire.messages.shapes import BLOCKS
 from proxy.wire.translation import pieces
 from proxy.wire.translation.chat_answers import error_of
 from proxy.wire.translation.neutral import wrap
-from proxy.wire.translation.pieces import known_type, with_id_prefix, words
 from proxy.wire.upstream_errors import messages_words
 
 _REASONS: Mapping[str, str] = {"length": "max_tokens", "content_filter": "refusal"}
@@ -46,7 +45,7 @@ class MessagesReader:
         """The pieces of an event."""
         kind = payload.get("type")
         if kind == "message_start" and isinstance(payload.get("message"), Mapping):
-            yield pieces.AnswerStart(words(payload["message"].get("id")), words(payload["message"].get("model")))
+            yield pieces.AnswerStart(pieces.words(payload["message"].get("id")), pieces.words(payload["message"].get("model")))
             self._usage = events.merge_usage(self._usage, payload["message"].get("usage"))
         elif kind == "content_block_start" and isinstance(payload.get("content_block"), Mapping):
             yield from self._block(number(payload, "index"), payload["content_block"])
@@ -66,34 +65,34 @@ class MessagesReader:
             yield error_of(payload)
 
     def _block(self, index: int, block: Mapping[str, Any]) -> Iterator[pieces.Piece]:
-        kind, before = words(block.get("type")), self._kinds[-1] if self._kinds else ""
+        kind, before = pieces.words(block.get("type")), self._kinds[-1] if self._kinds else ""
         self._kinds.append(kind)
         if kind == "text":
-            if (text := words(block.get("text"))) or before not in ("", "text"):
+            if (text := pieces.words(block.get("text"))) or before not in ("", "text"):
                 yield pieces.TextDelta(text, apart=before not in ("", "text"))
         elif kind == "thinking":
-            yield pieces.ThinkingDelta(words(block.get("thinking")), apart=True)
-            if signature := words(block.get("signature")):
+            yield pieces.ThinkingDelta(pieces.words(block.get("thinking")), apart=True)
+            if signature := pieces.words(block.get("signature")):
                 yield pieces.Signature("messages", signature)
         elif kind == "redacted_thinking":
-            yield pieces.Signature("redacted", words(block.get("data")))
+            yield pieces.Signature("redacted", pieces.words(block.get("data")))
         elif kind == "tool_use":
-            yield pieces.CallStart(index, words(block.get("id")), words(block.get("name")))
+            yield pieces.CallStart(index, pieces.words(block.get("id")), pieces.words(block.get("name")))
             self._has_input[index] = bool(block.get("input"))
             if self._has_input[index]:
                 yield pieces.CallDelta(index, orjson.dumps(block.get("input") or {}).decode())
         else:
-            raise ValueError(f"a block of {known_type(kind, BLOCKS)}")
+            raise ValueError(f"a block of {pieces.known_type(kind, BLOCKS)}")
 
     def _delta(self, index: int, delta: Mapping[str, Any]) -> Iterator[pieces.Piece]:
         kind = delta.get("type")
         if kind == "text_delta":
-            yield pieces.TextDelta(words(delta.get("text")))
+            yield pieces.TextDelta(pieces.words(delta.get("text")))
         elif kind == "thinking_delta":
-            yield pieces.ThinkingDelta(words(delta.get("thinking")))
+            yield pieces.ThinkingDelta(pieces.words(delta.get("thinking")))
         elif kind == "signature_delta":
-            yield pieces.Signature("messages", words(delta.get("signature")))
-        elif kind == "input_json_delta" and (given := words(delta.get("partial_json"))):
+            yield pieces.Signature("messages", pieces.words(delta.get("signature")))
+        elif kind == "input_json_delta" and (given := pieces.words(delta.get("partial_json"))):
             if index not in self._has_input:
                 raise ValueError("arguments of a call that has not begun")
             self._has_input[index] = True
@@ -103,7 +102,7 @@ class MessagesReader:
         self._usage = events.merge_usage(self._usage, usage)
         given = object_of(delta)
         if (reason := end_of(given.get("stop_reason"))) is not None:
-            yield pieces.Finish(reason, words(given.get("stop_sequence")) or None)
+            yield pieces.Finish(reason, pieces.words(given.get("stop_sequence")) or None)
         yield usage_in("messages", self._usage) or Usage(0, 0)
 
 
@@ -133,7 +132,7 @@ class MessagesWriter:
 
     def _payloads(self, piece: pieces.Piece) -> Iterator[dict[str, Any]]:
         if isinstance(piece, pieces.AnswerStart):
-            head = {"id": with_id_prefix(piece.id, "msg_"), "type": "message", "role": "assistant", "model": piece.model}
+            head = {"id": pieces.with_id_prefix(piece.id, "msg_"), "type": "message", "role": "assistant", "model": piece.model}
             usage = _usage(Usage(self._asked_tokens, 0))
             self._message = {**head, "content": [], "stop_reason": None, "stop_sequence": None, "usage": usage}
             yield {"type": "message_start", "message": self._message}

@@ -11,23 +11,9 @@ from typing import Any
 
 import orjson
 
-from proxy.wire.bodies import unexpected
+from proxy.wire.bodies import object_at, present
 from proxy.wire.translation import fields, neutral
 from proxy.wire.translation.chat_requests import CACHES
-from proxy.wire.translation.neutral import (
-    arguments_of,
-    fitting,
-    object_schema,
-    objects,
-    of_result,
-    opened_by_user,
-    parts_of,
-    split_data_url,
-    string,
-    text_of,
-    unwrap,
-    wrap,
-)
 
 
 def _thinking(value: Any) -> None:
@@ -79,12 +65,13 @@ MAX_TOKENS = 4096
 
 def read(body: Mapping[str, Any], bounds: neutral.Bounds) -> neutral.NeutralRequest:
     """Raises `InvalidRequest` with the field that is malformed, or has no counterpart."""
-    ask = neutral.NeutralRequest(string(body, "model", ""), stream=body.get("stream") is True)
-    if system := [part for part in _read_content("system", body.get("system"), bounds) if not _is_billing(part)]:
+    ask = neutral.NeutralRequest(neutral.string(body, "model", ""), stream=body.get("stream") is True)
+    if system := [part for part in neutral.parts_of(body.get("system"), "system", _read_block, bounds) if not _is_billing(part)]:
         ask.turns.append(neutral.Turn("system", system, "system"))
-    ask.turns += [turn for at, item in objects(body.get("messages"), "messages") if (turn := _read_item(at, item, bounds)) is not None]
+    every = (_read_item(at, item, bounds) for at, item in neutral.objects(body.get("messages"), "messages"))
+    ask.turns += [turn for turn in every if turn is not None]
     neutral.refuse_prefill(ask, bounds)
-    ask.tools = [_read_tool(at, tool, bounds) for at, tool in objects(body.get("tools") or [], "tools")]
+    ask.tools = [_read_tool(at, tool, bounds) for at, tool in neutral.objects(body.get("tools") or [], "tools")]
     fields.read_fields(ask, body, FIELDS, _ELSEWHERE, bounds)
     choice = body.get("tool_choice")
     if isinstance(choice, Mapping) and choice.get("disable_parallel_tool_use") is True:
@@ -102,28 +89,24 @@ def _read_item(at: str, item: Mapping[str, Any], bounds: neutral.Bounds) -> neut
     if role not in ("user", "assistant", "system"):
         bounds.refuse(f"{at}.role")
         return None
-    return neutral.Turn(str(role), _read_content(f"{at}.content", item.get("content"), bounds), at)
-
-
-def _read_content(at: str, content: object, bounds: neutral.Bounds) -> list[neutral.Part]:
-    return parts_of(content, at, lambda where, block: _read_block(where, block, bounds))
+    return neutral.Turn(str(role), neutral.parts_of(item.get("content"), f"{at}.content", _read_block, bounds), at)
 
 
 def _read_block(at: str, block: Mapping[str, Any], bounds: neutral.Bounds) -> neutral.Part | None:
     kind = block.get("type")
     if kind == "text":
         bounds.others(block, ("type", "text", _MARK), at)
-        return text_of(block, at)
+        return neutral.text_of(block, at)
     if kind == "tool_use":
         bounds.others(block, ("type", "id", "name", "input", _MARK), at)
         arguments = orjson.dumps(block.get("input") if block.get("input") is not None else {}).decode()
-        return neutral.Call(string(block, "id", at), string(block, "name", at), arguments, f"{at}.input")
+        return neutral.Call(neutral.string(block, "id", at), neutral.string(block, "name", at), arguments, f"{at}.input")
     if kind == "tool_result":
         bounds.others(block, ("type", "tool_use_id", "content", "is_error", _MARK), at)
-        shown = of_result(_read_content(f"{at}.content", block.get("content"), bounds), bounds)
-        return neutral.Result(string(block, "tool_use_id", at), shown, at, block.get("is_error") is True)
+        shown = neutral.of_result(neutral.parts_of(block.get("content"), f"{at}.content", _read_block, bounds), bounds)
+        return neutral.Result(neutral.string(block, "tool_use_id", at), shown, at, block.get("is_error") is True)
     if kind == "thinking":
-        return neutral.ThinkingPart(string(block, "thinking", at), _wrap_signature(block.get("signature"), "messages"), at)
+        return neutral.ThinkingPart(neutral.string(block, "thinking", at), _wrap_signature(block.get("signature"), "messages"), at)
     if kind == "redacted_thinking":
         return neutral.ThinkingPart("", _wrap_signature(block.get("data"), "redacted"), at)
     if kind in ("image", "document"):
@@ -133,19 +116,17 @@ def _read_block(at: str, block: Mapping[str, Any], bounds: neutral.Bounds) -> ne
 
 
 def _wrap_signature(given: object, kind: str) -> str:
-    return str(given) if unwrap(given) is not None else wrap(kind, str(given or ""))
+    return str(given) if neutral.unwrap(given) is not None else neutral.wrap(kind, str(given or ""))
 
 
 def _read_source(at: str, block: Mapping[str, Any], bounds: neutral.Bounds) -> neutral.Part | None:
-    source, image = block.get("source"), block.get("type") == "image"
-    if not isinstance(source, Mapping):
-        raise unexpected(f"{at}.source", "an object", source)
+    source, image = object_at(block.get("source"), f"{at}.source"), block.get("type") == "image"
     bounds.others(block, ("type", "source", "title", _MARK), at)
     kind = source.get("type")
     if kind == "base64" and (image or source.get("media_type") == "application/pdf"):
-        url = f"data:{source.get('media_type')};base64,{string(source, 'data', f'{at}.source')}"
+        url = f"data:{source.get('media_type')};base64,{neutral.string(source, 'data', f'{at}.source')}"
     elif kind == "url":
-        url = string(source, "url", f"{at}.source")
+        url = neutral.string(source, "url", f"{at}.source")
     else:
         bounds.refuse(f"{at}.source.type", f"has no source {kind!r}")
         return None
@@ -157,16 +138,17 @@ def _read_tool(at: str, tool: Mapping[str, Any], bounds: neutral.Bounds) -> neut
         bounds.refuse(f"{at}.type", f"has no tool {tool.get('type')!r}")
         return neutral.Tool("", at)
     bounds.others(tool, _TOOL, at)
-    return neutral.Tool(string(tool, "name", at), at, tool.get("description"), tool.get("input_schema"), tool.get("strict"))
+    return neutral.Tool(neutral.string(tool, "name", at), at, tool.get("description"), tool.get("input_schema"), tool.get("strict"))
 
 
 def write(ask: neutral.NeutralRequest, bounds: neutral.Bounds, *, limit: int | None = None) -> dict[str, Any]:
     """The body; `limit` is the longest answer of the model, in tokens, if it is known. Raises `InvalidRequest`."""
-    system, turns = _split_system(ask.turns)
     body: dict[str, Any] = {"model": ask.model, "max_tokens": limit or MAX_TOKENS}
-    if system:
-        body["system"] = system[0]["text"] if len(system) == 1 else system
-    body["messages"] = _write_turns(opened_by_user(turns), bounds)
+    begin = next((i for i, turn in enumerate(ask.turns) if turn.role != "system"), len(ask.turns))
+    words = [part.text for turn in ask.turns[:begin] for part in turn.parts if isinstance(part, neutral.Text) and part.text.strip()]
+    if words:
+        body["system"] = _plain([{"type": "text", "text": text} for text in words])
+    body["messages"] = _write_turns(neutral.opened_by_user(ask.turns[begin:]), bounds)
     if ask.tools:
         body["tools"] = [_write_tool(tool, bounds) for tool in ask.tools if tool.name]
     effort = ask.settings.get("effort")
@@ -181,13 +163,6 @@ def write(ask: neutral.NeutralRequest, bounds: neutral.Bounds, *, limit: int | N
     if parallel is not None and ask.tools and (choice := body.setdefault("tool_choice", fields.to_messages_choice(neutral.Choice("auto")))):
         body["tool_choice"] = choice if choice["type"] == "none" else {**choice, "disable_parallel_tool_use": not parallel.value}
     return body | ({"stream": True} if ask.stream else {})
-
-
-def _split_system(turns: list[neutral.Turn]) -> tuple[list[dict[str, Any]], list[neutral.Turn]]:
-    """The system's words in front of the conversation, which are a field of their own, and the rest."""
-    begin = next((i for i, turn in enumerate(turns) if turn.role != "system"), len(turns))
-    texts = [part.text for turn in turns[:begin] for part in turn.parts if isinstance(part, neutral.Text) and part.text.strip()]
-    return [{"type": "text", "text": text} for text in texts], turns[begin:]
 
 
 def _write_turns(turns: list[neutral.Turn], bounds: neutral.Bounds) -> list[dict[str, Any]]:
@@ -214,34 +189,23 @@ def _write_part(part: neutral.Part, bounds: neutral.Bounds) -> dict[str, Any] | 
     if isinstance(part, neutral.Text | neutral.Refusal):
         return {"type": "text", "text": part.text} if part.text.strip() else None
     if isinstance(part, neutral.Call):
-        return {"type": "tool_use", "id": _id(part.id), "name": part.name, "input": arguments_of(part, bounds)}
+        return {"type": "tool_use", "id": _id(part.id), "name": part.name, "input": neutral.arguments_of(part, bounds)}
     if isinstance(part, neutral.Result):
-        return _write_result(part, bounds)
+        blocks = [block for one in part.content if (block := _write_part(one, bounds)) is not None]
+        failed = {"is_error": True} if part.failed else {}
+        return {"type": "tool_result", "tool_use_id": _id(part.id), "content": _plain(blocks) if blocks else "", **failed}
     if isinstance(part, neutral.ThinkingPart):
-        return _write_thought(part, bounds)
+        kind, data = neutral.own_thought(part, bounds, "messages", "redacted") or ("", "")
+        if kind == "messages":
+            return {"type": "thinking", "thinking": part.text, "signature": data}
+        return {"type": "redacted_thinking", "data": data} if kind else None
     return _write_source(part, bounds)
-
-
-def _write_result(result: neutral.Result, bounds: neutral.Bounds) -> dict[str, Any]:
-    blocks = [block for part in result.content if (block := _write_part(part, bounds)) is not None]
-    failed = {"is_error": True} if result.failed else {}
-    return {"type": "tool_result", "tool_use_id": _id(result.id), "content": _plain(blocks) if blocks else "", **failed}
-
-
-def _write_thought(thought: neutral.ThinkingPart, bounds: neutral.Bounds) -> dict[str, Any] | None:
-    kind, data = unwrap(thought.signature) or ("", "")
-    if kind == "messages":
-        return {"type": "thinking", "thinking": thought.text, "signature": data}
-    if kind == "redacted":
-        return {"type": "redacted_thinking", "data": data}
-    bounds.refuse(thought.at, "cannot read what another API's model has thought")
-    return None
 
 
 def _write_source(part: neutral.Image | neutral.File, bounds: neutral.Bounds) -> dict[str, Any] | None:
     if isinstance(part, neutral.Image) and part.detail != "auto":
         bounds.refuse(part.at, f"has no detail {part.detail!r} of an image")
-    inline = split_data_url(part.url)
+    inline = neutral.split_data_url(part.url)
     if isinstance(part, neutral.File) and inline is not None and inline[0] != "application/pdf":
         bounds.refuse(part.at, "takes PDF files alone")
         return None
@@ -256,10 +220,9 @@ def _write_source(part: neutral.Image | neutral.File, bounds: neutral.Bounds) ->
 def _write_tool(tool: neutral.Tool, bounds: neutral.Bounds) -> dict[str, Any]:
     if tool.custom is not None:
         bounds.refuse(tool.at, "has no custom tools")
-    said = {"description": tool.description, "strict": tool.strict or None}
-    schema = object_schema(tool.parameters if isinstance(tool.parameters, Mapping) else {})
-    return {"name": tool.name} | {name: value for name, value in said.items() if value is not None} | {"input_schema": schema}
+    schema = neutral.object_schema(tool.parameters if isinstance(tool.parameters, Mapping) else {})
+    return {"name": tool.name, **present(description=tool.description, strict=tool.strict or None), "input_schema": schema}
 
 
 def _id(identity: str) -> str:
-    return fitting(identity, "toolu_", _ID_CHARS, _ID)
+    return neutral.fitting(identity, "toolu_", _ID_CHARS, _ID)

@@ -10,7 +10,7 @@ from typing import Any
 from msgspec import Struct, field, structs
 
 from proxy.errors import InvalidRequest
-from proxy.wire.bodies import exact, object_at, unexpected
+from proxy.wire.bodies import exact_object, object_at, string_at, unexpected
 
 _INDEX = re.compile(r"\[\d+\]")
 
@@ -172,13 +172,13 @@ def objects(value: object, at: str) -> Iterator[tuple[str, dict[str, Any]]]:
         yield f"{at}[{i}]", object_at(item, f"{at}[{i}]")
 
 
-def parts_of(content: object, at: str, read: Callable[[str, dict[str, Any]], Part | None]) -> list[Part]:
+def parts_of(content: object, at: str, read: Callable[[str, dict[str, Any], Bounds], Part | None], bounds: Bounds) -> list[Part]:
     """Of a message's content, or a result's: none, a text, or a list of which `read` reads each. Raises `InvalidRequest`."""
     if content is None:
         return []
     if isinstance(content, str):
         return [Text(content, at)] if content else []
-    return [part for where, given in objects(content, at) if (part := read(where, given)) is not None]
+    return [part for where, given in objects(content, at) if (part := read(where, given, bounds)) is not None]
 
 
 def of_result(parts: Sequence[Part], bounds: Bounds) -> tuple[Text | Image | File, ...]:
@@ -191,10 +191,7 @@ def of_result(parts: Sequence[Part], bounds: Bounds) -> tuple[Text | Image | Fil
 
 def string(given: Mapping[str, Any], name: str, at: str) -> str:
     """A field that must be a string. Raises `InvalidRequest`."""
-    value = given.get(name)
-    if not isinstance(value, str):
-        raise unexpected(f"{at}.{name}" if at else name, "a string", value)
-    return value
+    return string_at(given.get(name), f"{at}.{name}" if at else name)
 
 
 def text_of(part: Mapping[str, Any], at: str, name: str = "text") -> Text:
@@ -204,11 +201,8 @@ def text_of(part: Mapping[str, Any], at: str, name: str = "text") -> Text:
 
 def arguments_of(call: Call, bounds: Bounds) -> dict[str, Any]:
     """A call's arguments as an object."""
-    try:
-        found = exact(call.arguments or "{}")
-    except ValueError:
-        found = None
-    if isinstance(found, dict) and not call.custom:
+    found = exact_object(call.arguments or "{}")
+    if found is not None and not call.custom:
         return found
     bounds.refuse(call.at, "knows calls with a JSON object alone")
     return {}
@@ -245,6 +239,15 @@ def unwrap(seal: object) -> tuple[str, str] | None:
     text = seal if isinstance(seal, str) and seal.startswith(_SIGNATURE_PREFIX) else ""
     kind, parted, data = text.removeprefix(_SIGNATURE_PREFIX).partition(":")
     return (kind, data) if parted else None
+
+
+def own_thought(thought: ThinkingPart, bounds: Bounds, *kinds: str) -> tuple[str, str] | None:
+    """What came with a thought, for the API that has seals of these kinds; any other is refused."""
+    found = unwrap(thought.signature)
+    if found is not None and found[0] in kinds:
+        return found
+    bounds.refuse(thought.at, "cannot read what another API's model has thought")
+    return None
 
 
 def fitting(identity: str, prefix: str, longest: int, allowed: re.Pattern[str] | None = None) -> str:
@@ -322,7 +325,7 @@ def fit_template(turns: Sequence[Turn]) -> list[Turn]:
     found = [_join_turns(turns[:begin])] if begin else []
     for turn in turns[begin:]:
         said = _as_user(turn) if turn.role == "system" else turn
-        if found and found[-1].role == said.role and not _answers_calls(said):
+        if found and found[-1].role == said.role and not any(isinstance(part, Result) for part in said.parts):
             found[-1] = _join_turns([found[-1], said])
         else:
             found.append(said)
@@ -332,11 +335,6 @@ def fit_template(turns: Sequence[Turn]) -> list[Turn]:
 def _as_user(turn: Turn) -> Turn:
     text = "\n\n".join(part.text for part in turn.parts if isinstance(part, Text))
     return Turn("user", [Text(_LATER.format(text), turn.at)], turn.at)
-
-
-def _answers_calls(turn: Turn) -> bool:
-    """Whether it begins with results, which stand directly behind their calls."""
-    return any(isinstance(part, Result) for part in turn.parts)
 
 
 def _join_turns(turns: Sequence[Turn]) -> Turn:
@@ -354,10 +352,6 @@ def _join_turns(turns: Sequence[Turn]) -> Turn:
 
 def opened_by_user(turns: Sequence[Turn]) -> list[Turn]:
     """`turns` with a user's first, and none of a user's without a word."""
-    blank = [turn.role == "user" and not any(_says(part) for part in turn.parts) for turn in turns]
+    blank = [turn.role == "user" and not any(not isinstance(part, Text) or part.text.strip() for part in turn.parts) for turn in turns]
     filled = [Turn("user", [Text(BLANK, turn.at)], turn.at) if empty else turn for turn, empty in zip(turns, blank, strict=True)]
     return [Turn("user", [Text(ASSISTANT_OPENING, "")], ""), *filled] if filled and filled[0].role == "assistant" else filled
-
-
-def _says(part: Part) -> bool:
-    return not isinstance(part, Text) or bool(part.text.strip())

@@ -20,7 +20,6 @@ from proxy.wire.responses.shapes import ITEMS
 from proxy.wire.translation import pieces
 from proxy.wire.translation.chat_answers import error_of
 from proxy.wire.translation.neutral import wrap
-from proxy.wire.translation.pieces import known_type, words
 from proxy.wire.translation.responses_requests import spaces_of
 
 Payload = dict[str, Any]
@@ -48,23 +47,25 @@ class ResponsesReader:
 
     def payload(self, payload: Mapping[str, Any]) -> Iterator[pieces.Piece]:
         """The pieces of an event."""
-        kind = words(payload.get("type"))
+        kind = pieces.words(payload.get("type"))
         index = self._position(kind, payload)
         if kind in events.BEGINS and not self._has_begun:
-            yield self._begin(events.response_of(payload))
+            response, self._has_begun = events.response_of(payload), True
+            yield pieces.AnswerStart(pieces.words(response.get("id")), pieces.words(response.get("model")))
         elif kind == events.ITEM and isinstance(payload.get("item"), Mapping):
             yield from self._item(index, payload["item"])
         elif kind == events.TEXT:
-            yield self._text_delta((index, number(payload, "content_index")), words(payload.get("delta")))
+            place: tuple[int, ...] = index, number(payload, "content_index")
+            yield pieces.TextDelta(pieces.words(payload.get("delta")), _is_another(self._texts, place))
         elif kind == events.REFUSAL:
             self._refusals.add((index, number(payload, "content_index")))
-            yield pieces.RefusalDelta(words(payload.get("delta")))
+            yield pieces.RefusalDelta(pieces.words(payload.get("delta")))
         elif kind in events.THOUGHTS:
             place = (index, number(payload, "summary_index"), number(payload, "content_index"))
-            yield self._thinking_delta(place, words(payload.get("delta")))
+            yield pieces.ThinkingDelta(pieces.words(payload.get("delta")), _is_another(self._thoughts, place))
         elif kind in _CALL_DELTAS and index in self._has_input and payload.get("delta"):
             self._has_input[index] = True
-            yield pieces.CallDelta(index, words(payload["delta"]))
+            yield pieces.CallDelta(index, pieces.words(payload["delta"]))
         elif kind == events.ITEM_DONE and isinstance(payload.get("item"), Mapping):
             yield from self._item_done(index, payload["item"])
         elif kind in events.ENDS:
@@ -81,38 +82,25 @@ class ResponsesReader:
         known = (at for at, one in self._items.items() if one.get("id") in names or one.get("call_id") in names)
         return len(self._items) if kind == events.ITEM else next(known, max(len(self._items) - 1, 0))
 
-    def _begin(self, response: Mapping[str, Any]) -> pieces.AnswerStart:
-        self._has_begun = True
-        return pieces.AnswerStart(words(response.get("id")), words(response.get("model")))
-
-    def _text_delta(self, place: tuple[int, ...], text: str) -> pieces.TextDelta:
-        apart = bool(self._texts) and place not in self._texts
-        self._texts.add(place)
-        return pieces.TextDelta(text, apart)
-
-    def _thinking_delta(self, place: tuple[int, ...], text: str) -> pieces.ThinkingDelta:
-        apart = bool(self._thoughts) and place not in self._thoughts
-        self._thoughts.add(place)
-        return pieces.ThinkingDelta(text, apart)
-
     def _item(self, index: int, item: Mapping[str, Any]) -> Iterator[pieces.Piece]:
         """An item begins."""
-        kind, self._items[index] = words(item.get("type")), item
+        kind, self._items[index] = pieces.words(item.get("type")), item
         if kind in events.CALLS:
             self._has_input[index] = False
-            yield pieces.CallStart(index, words(item.get("call_id")), words(item.get("name")), custom=kind == "custom_tool_call")
+            call_id, name = pieces.words(item.get("call_id")), pieces.words(item.get("name"))
+            yield pieces.CallStart(index, call_id, name, custom=kind == "custom_tool_call")
         elif kind not in ("message", "reasoning"):
-            raise ValueError(f"an item of {known_type(kind, ITEMS)}")
+            raise ValueError(f"an item of {pieces.known_type(kind, ITEMS)}")
 
     def _item_done(self, index: int, item: Mapping[str, Any]) -> Iterator[pieces.Piece]:
         """An item has ended: what no delta has told of it comes now, for some servers tell a text at its end alone."""
-        kind, self._items[index] = words(item.get("type")), item
+        kind, self._items[index] = pieces.words(item.get("type")), item
         self._finished_items.add(index)
         yield from self._unstreamed(index, item)
-        if kind == "reasoning" and (seal := words(item.get("encrypted_content"))):
+        if kind == "reasoning" and (seal := pieces.words(item.get("encrypted_content"))):
             yield pieces.Signature("responses", seal)
         elif kind in events.CALLS and self._has_input.get(index) is False:
-            yield pieces.CallDelta(index, words(item.get(events.CALLS[kind][1])) or ("{}" if kind == "function_call" else ""))
+            yield pieces.CallDelta(index, pieces.words(item.get(events.CALLS[kind][1])) or ("{}" if kind == "function_call" else ""))
         if kind in events.CALLS:
             yield pieces.CallEnd(index)
 
@@ -121,17 +109,17 @@ class ResponsesReader:
             place = (index, position)
             if part.get("type") == "refusal" and place not in self._refusals:
                 self._refusals.add(place)
-                yield pieces.RefusalDelta(words(part.get("refusal")))
-            elif part.get("type") == "output_text" and place not in self._texts and words(part.get("text")):
-                yield self._text_delta(place, words(part.get("text")))
+                yield pieces.RefusalDelta(pieces.words(part.get("refusal")))
+            elif part.get("type") == "output_text" and place not in self._texts and pieces.words(part.get("text")):
+                yield pieces.TextDelta(pieces.words(part.get("text")), _is_another(self._texts, place))
         if item.get("type") == "reasoning" and not any(place[0] == index for place in self._thoughts):
             for position, part in enumerate([*objects_of(item.get("summary")), *objects_of(item.get("content"))]):
-                yield self._thinking_delta((index, position), words(part.get("text")))
+                yield pieces.ThinkingDelta(pieces.words(part.get("text")), _is_another(self._thoughts, (index, position)))
 
     def _end(self, response: Mapping[str, Any]) -> Iterator[pieces.Piece]:
         output = objects_of(response.get("output"))
         for index, item in zip(streamed_places(self._items, output), output, strict=True):
-            if index not in self._finished_items and words(item.get("type")) in ("message", "reasoning", *events.CALLS):
+            if index not in self._finished_items and pieces.words(item.get("type")) in ("message", "reasoning", *events.CALLS):
                 if index not in self._has_input:
                     yield from self._item(index, item)
                 yield from self._item_done(index, item)
@@ -142,6 +130,13 @@ class ResponsesReader:
         if (usage := usage_in("responses", response.get("usage"))) is not None:
             yield usage
         yield pieces.AnswerEnd()
+
+
+def _is_another(begun: set[tuple[int, ...]], place: tuple[int, ...]) -> bool:
+    """Whether what stands at a place begins there behind others, which it is then among."""
+    another = bool(begun) and place not in begun
+    begun.add(place)
+    return another
 
 
 class ResponsesWriter:
@@ -176,7 +171,8 @@ class ResponsesWriter:
 
     def _payloads(self, piece: pieces.Piece) -> Iterator[Payload]:
         if isinstance(piece, pieces.AnswerStart):
-            self._begin(piece)
+            echoed = {name: given if (given := self._request.get(name)) is not None else value for name, value in ECHOED_FIELDS.items()}
+            self._head = {"id": self._id, "object": "response", "created_at": self._created, "model": piece.model, **echoed}
             for kind in events.BEGINS[:2]:
                 yield {"type": kind, "response": self._response_fields("in_progress")}
         elif isinstance(piece, pieces.TextDelta | pieces.RefusalDelta):
@@ -203,10 +199,6 @@ class ResponsesWriter:
             status = "completed" if self._finish.reason in GOOD else "incomplete"
             self._response = self._response_fields(status)
             yield {"type": f"response.{status}", "response": self._response}
-
-    def _begin(self, piece: pieces.AnswerStart) -> None:
-        echoed = {name: self._request[name] if self._request.get(name) is not None else value for name, value in ECHOED_FIELDS.items()}
-        self._head = {"id": self._id, "object": "response", "created_at": self._created, "model": piece.model, **echoed}
 
     def _response_fields(self, status: str) -> Payload:
         reason = _INCOMPLETE.get(self._finish.reason, self._finish.reason) if status == "incomplete" else None

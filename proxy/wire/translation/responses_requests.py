@@ -12,11 +12,10 @@ from typing import Any
 from msgspec import structs
 
 from proxy.ports.upstream import Past
-from proxy.wire.bodies import unexpected
+from proxy.wire.bodies import present, string_at
 from proxy.wire.responses.items import TOOLS_ITEM, item_type
 from proxy.wire.translation import fields, neutral
-from proxy.wire.translation.chat_requests import CACHE_OPTIONS, CACHES, EFFORTS, MARKS, read_turns
-from proxy.wire.translation.neutral import fitting, object_schema, objects, of_result, parts_of, string, text_of, unwrap, with_failure, wrap
+from proxy.wire.translation.chat_requests import CACHE_OPTIONS, EFFORTS, MARKS, read_turns
 
 MIN_TOKENS = 16
 """Of an answer, the least that the API takes as its limit; agents look whether a model is there with a limit of 1."""
@@ -42,8 +41,6 @@ FIELDS: tuple[fields.Field, ...] = (
     fields.Field("top_logprobs", "logprobs_of_parts", nothing=(0,)),
     fields.Field("truncation", "truncation", nothing=("disabled",)),
     fields.Field("background", "background", nothing=(False,)),
-    fields.Field("prompt_cache_key", note=CACHES),
-    fields.Field("prompt_cache_retention", note=CACHES),
     *CACHE_OPTIONS,
     fields.Field("prompt_cache_options.prewarm", "prewarm", nothing=(False,)),
     fields.Field("client_metadata", note="tells the provider of the client"),
@@ -61,7 +58,7 @@ NAMESPACE = "__"
 
 def read(body: Mapping[str, Any], bounds: neutral.Bounds, past: Past) -> neutral.NeutralRequest:
     """With what the body only names. Raises `InvalidRequest` with the field."""
-    ask = neutral.NeutralRequest(string(body, "model", ""), stream=body.get("stream") is True)
+    ask = neutral.NeutralRequest(neutral.string(body, "model", ""), stream=body.get("stream") is True)
     if isinstance(body.get("instructions"), str):
         ask.turns.append(neutral.Turn("system", [neutral.Text(body["instructions"], "instructions")], "instructions"))
     if body.get("previous_response_id") is not None and past.messages is None:
@@ -80,7 +77,7 @@ def _read_input(given: object, past: Past, bounds: neutral.Bounds) -> list[neutr
     if isinstance(given, str):
         return [neutral.Turn("user", [neutral.Text(given, "input")], "input")]
     turns: list[neutral.Turn] = []
-    for at, item in objects(given, "input"):
+    for at, item in neutral.objects(given, "input"):
         known = past.items.get(str(item.get("id"))) if item_type(item) == "item_reference" else None
         role, parts = _read_item(at, item if known is None else known, bounds)
         if turns and role == "assistant" == turns[-1].role:  # items of one turn
@@ -99,20 +96,17 @@ def _read_item(at: str, item: Mapping[str, Any], bounds: neutral.Bounds) -> tupl
             bounds.refuse(f"{at}.role")
             return "", []
         bounds.others(item, (*_ABOUT, "role", "content", "phase"), at)
-        return str(role), _read_content(f"{at}.content", item.get("content"), bounds)
+        return str(role), neutral.parts_of(item.get("content"), f"{at}.content", _read_part, bounds)
     if kind in ("function_call", "custom_tool_call"):
         bounds.others(item, (*_ABOUT, "call_id", "name", "namespace", "arguments", "input"), at)
         custom = kind == "custom_tool_call"
         name = "input" if custom else "arguments"
-        return "assistant", [
-            neutral.Call(
-                string(item, "call_id", at), flat_name(item, string(item, "name", at)), string(item, name, at), f"{at}.{name}", custom
-            )
-        ]
+        call_id, called = neutral.string(item, "call_id", at), flat_name(item, neutral.string(item, "name", at))
+        return "assistant", [neutral.Call(call_id, called, neutral.string(item, name, at), f"{at}.{name}", custom)]
     if kind in ("function_call_output", "custom_tool_call_output"):
         bounds.others(item, (*_ABOUT, "call_id", "name", "namespace", "output"), at)
-        content = of_result(_read_content(f"{at}.output", item.get("output"), bounds), bounds)
-        return "user", [neutral.Result(string(item, "call_id", at), content, at)]
+        content = neutral.of_result(neutral.parts_of(item.get("output"), f"{at}.output", _read_part, bounds), bounds)
+        return "user", [neutral.Result(neutral.string(item, "call_id", at), content, at)]
     if kind == "reasoning":
         return "assistant", _read_reasoning(at, item)
     if kind == TOOLS_ITEM:
@@ -124,32 +118,26 @@ def _read_item(at: str, item: Mapping[str, Any], bounds: neutral.Bounds) -> tupl
 
 def _read_reasoning(at: str, item: Mapping[str, Any]) -> list[neutral.Part]:
     """Nothing where the item only says that there was a thought."""
-    said = [part.get("text") for name in ("summary", "content") for _, part in objects(item.get(name) or [], f"{at}.{name}")]
+    said = [part.get("text") for name in ("summary", "content") for _, part in neutral.objects(item.get(name) or [], f"{at}.{name}")]
     seal = item.get("encrypted_content")
-    own = str(seal) if unwrap(seal) is not None else wrap("responses", str(seal or ""))
+    own = str(seal) if neutral.unwrap(seal) is not None else neutral.wrap("responses", str(seal or ""))
     text = "\n\n".join(text for text in said if isinstance(text, str))
     return [neutral.ThinkingPart(text, own, at)] if text or seal else []
-
-
-def _read_content(at: str, content: object, bounds: neutral.Bounds) -> list[neutral.Part]:
-    return parts_of(content, at, lambda where, part: _read_part(where, part, bounds))
 
 
 def _read_part(at: str, part: Mapping[str, Any], bounds: neutral.Bounds) -> neutral.Part | None:
     kind = part.get("type")
     if kind in _TEXTS:
         bounds.others(part, ("type", "text", "annotations", "logprobs", *MARKS), at)
-        return text_of(part, at)
+        return neutral.text_of(part, at)
     if kind == "refusal":
-        return neutral.Refusal(string(part, "refusal", at), at)
+        return neutral.Refusal(neutral.string(part, "refusal", at), at)
     if kind == "input_image":
         bounds.others(part, ("type", "image_url", "detail", *MARKS), at)
-        return neutral.Image(string(part, "image_url", at), at, str(part.get("detail") or "auto"))
+        return neutral.Image(neutral.string(part, "image_url", at), at, str(part.get("detail") or "auto"))
     if kind == "input_file":
         bounds.others(part, ("type", "file_data", "file_url", "filename", *MARKS), at)
-        url = part.get("file_data") or part.get("file_url")
-        if not isinstance(url, str):
-            raise unexpected(f"{at}.file_data", "a string", url)
+        url = string_at(part.get("file_data") or part.get("file_url"), f"{at}.file_data")
         return neutral.File(url, at, str(part.get("filename") or ""))
     bounds.refuse(f"{at}.type", f"has no {kind!r}")
     return None
@@ -159,9 +147,9 @@ def _offered_tools(body: Mapping[str, Any]) -> Iterator[tuple[str, dict[str, Any
     """The tools of a request and those that items of its input offer, each with its place; of one name, the last.
     Raises `InvalidRequest`."""
     found = {}
-    items = objects(body["input"], "input") if isinstance(body.get("input"), list) else ()
+    items = neutral.objects(body["input"], "input") if isinstance(body.get("input"), list) else ()
     offers = [("tools", body), *((f"{at}.tools", item) for at, item in items if item_type(item) == TOOLS_ITEM)]
-    for at, tool in (one for where, offer in offers for one in objects(offer.get("tools") or [], where)):
+    for at, tool in (one for where, offer in offers for one in neutral.objects(offer.get("tools") or [], where)):
         found[str(tool.get("type")), str(tool.get("name", at))] = at, tool
     yield from found.values()
 
@@ -171,9 +159,9 @@ def _read_tools(at: str, tool: Mapping[str, Any], bounds: neutral.Bounds) -> lis
     if tool.get("type") != "namespace":
         return [_read_tool(at, tool, bounds)]
     bounds.others(tool, ("type", "name", "description", "tools"), at)
-    space, about = string(tool, "name", at), tool.get("description")
+    space, about = neutral.string(tool, "name", at), tool.get("description")
     found = []
-    for one in (_read_tool(where, inner, bounds) for where, inner in objects(tool.get("tools"), f"{at}.tools")):
+    for one in (_read_tool(where, inner, bounds) for where, inner in neutral.objects(tool.get("tools"), f"{at}.tools")):
         name, said = space + NAMESPACE + one.name, "\n\n".join(text for text in (about, one.description) if text) or None
         custom = None if one.custom is None else {**one.custom, "name": name, **({"description": said} if said else {})}
         found += [structs.replace(one, name=name, description=said, custom=custom)] if one.name else []
@@ -200,12 +188,12 @@ def _read_tool(at: str, tool: Mapping[str, Any], bounds: neutral.Bounds) -> neut
     kind = tool.get("type")
     if kind == "custom":
         described = {name: value for name, value in tool.items() if name != "type"}
-        return neutral.Tool(string(tool, "name", at), at, tool.get("description"), custom=_chat_grammar(described))
+        return neutral.Tool(neutral.string(tool, "name", at), at, tool.get("description"), custom=_chat_grammar(described))
     if kind != "function":
         bounds.refuse(f"{at}.type", f"has no tool {kind!r}")
         return neutral.Tool("", at)
     bounds.others(tool, ("type", "name", "description", "parameters", "strict"), at)
-    return neutral.Tool(string(tool, "name", at), at, tool.get("description"), tool.get("parameters"), tool.get("strict"))
+    return neutral.Tool(neutral.string(tool, "name", at), at, tool.get("description"), tool.get("parameters"), tool.get("strict"))
 
 
 def _chat_grammar(described: dict[str, Any]) -> dict[str, Any]:
@@ -233,7 +221,9 @@ def _write_turn(turn: neutral.Turn, custom: Collection[str], bounds: neutral.Bou
     items: list[dict[str, Any]] = []
     for part in turn.parts:
         if isinstance(part, neutral.Call):
-            items.append(_write_call(part))
+            kind, name = ("custom_tool_call", "input") if part.custom else ("function_call", "arguments")
+            call_id = neutral.fitting(part.id, "call_", _CALL_ID_CHARS)
+            items.append({"type": kind, "call_id": call_id, "name": part.name, name: part.arguments})
         elif isinstance(part, neutral.Result):
             items.append(_write_result(part, custom, bounds))
         elif isinstance(part, neutral.ThinkingPart):
@@ -260,45 +250,37 @@ def _write_part(
     return {"type": "input_file", where: part.url, **named}
 
 
-def _write_call(call: neutral.Call) -> dict[str, Any]:
-    kind, name = ("custom_tool_call", "input") if call.custom else ("function_call", "arguments")
-    return {"type": kind, "call_id": _call_id(call.id), "name": call.name, name: call.arguments}
-
-
 def _write_result(result: neutral.Result, custom: Collection[str], bounds: neutral.Bounds) -> dict[str, Any]:
-    content = with_failure(result)
+    content = neutral.with_failure(result)
     shown = [one for part in content if (one := _write_part(part, "user", bounds)) is not None]
     plain = not shown or (len(shown) == 1 and shown[0]["type"] == "input_text")
     output: Any = (shown[0]["text"] if shown else "") if plain else shown
     kind = "custom_tool_call_output" if result.id in custom else "function_call_output"
-    return {"type": kind, "call_id": _call_id(result.id), "output": output}
+    return {"type": kind, "call_id": neutral.fitting(result.id, "call_", _CALL_ID_CHARS), "output": output}
 
 
 def _write_thought(thought: neutral.ThinkingPart, bounds: neutral.Bounds) -> list[dict[str, Any]]:
     """A server that encrypts nothing gets its words back, under a name, which such servers want."""
-    kind, data = unwrap(thought.signature) or ("", "")
-    if kind != "responses":
-        bounds.refuse(thought.at, "cannot read what another API's model has thought")
+    seal = neutral.own_thought(thought, bounds, "responses")
+    if seal is None:
         return []
-    if not data:
+    if not seal[1]:
+        if not thought.text:
+            return []
         content = [{"type": "reasoning_text", "text": thought.text}]
-        return [{"type": "reasoning", "id": fitting(thought.text, "rs_", 0), "summary": [], "content": content}] if thought.text else []
+        return [{"type": "reasoning", "id": neutral.fitting(thought.text, "rs_", 0), "summary": [], "content": content}]
     summary = [{"type": "summary_text", "text": thought.text}] if thought.text else []
-    return [{"type": "reasoning", "summary": summary, "encrypted_content": data}]
+    return [{"type": "reasoning", "summary": summary, "encrypted_content": seal[1]}]
 
 
 def _write_tool(tool: neutral.Tool) -> dict[str, Any]:
     if tool.custom is not None:
         return {"type": "custom", **_flat_grammar(tool.custom)}
-    said = {"description": tool.description, "parameters": object_schema({} if tool.parameters is None else tool.parameters)}
-    return {"type": "function", "name": tool.name, "strict": tool.strict is True} | {k: v for k, v in said.items() if v is not None}
+    said = present(description=tool.description, parameters=neutral.object_schema({} if tool.parameters is None else tool.parameters))
+    return {"type": "function", "name": tool.name, "strict": tool.strict is True, **said}
 
 
 def _flat_grammar(described: Mapping[str, Any]) -> dict[str, Any]:
     given = described.get("format")
     inner = given.get("grammar") if isinstance(given, Mapping) else None
     return {**described, "format": {"type": "grammar", **inner}} if isinstance(inner, Mapping) else dict(described)
-
-
-def _call_id(identity: str) -> str:
-    return fitting(identity, "call_", _CALL_ID_CHARS)

@@ -8,7 +8,8 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from typing import Any, get_args
+from functools import cached_property
+from typing import Any, Protocol, get_args
 
 import orjson
 from msgspec import Struct, structs
@@ -17,30 +18,17 @@ from proxy.config.settings import Api
 from proxy.errors import UpstreamUnreachable
 from proxy.ports.upstream import Past
 from proxy.wire.bodies import EXTENSION, exact, load
-from proxy.wire.chat.forms import chunks_of
+from proxy.wire.chat import forms as chat_forms
 from proxy.wire.gemini import answers as gemini_answers
 from proxy.wire.gemini.address import GENERATE
 from proxy.wire.messages import events as messages_events
 from proxy.wire.responses import events as responses_events
 from proxy.wire.sse import Event, EventSplitter
-from proxy.wire.translation import chat_requests, gemini_requests, messages_requests, responses_requests
+from proxy.wire.translation import chat_requests, gemini_requests, messages_requests, pieces, responses_requests
 from proxy.wire.translation.chat_answers import ChatReader, ChatWriter
 from proxy.wire.translation.gemini_answers import GeminiReader, GeminiWriter
 from proxy.wire.translation.messages_answers import MessagesReader, MessagesWriter
 from proxy.wire.translation.neutral import Bounds, NeutralRequest, results_behind_calls, shorten_names
-from proxy.wire.translation.pieces import (
-    AnswerEnd,
-    AnswerReader,
-    AnswerStart,
-    AnswerWriter,
-    CallStart,
-    Finish,
-    Halves,
-    InTurn,
-    Piece,
-    StreamError,
-    payload_of,
-)
 from proxy.wire.translation.responses_answers import ResponsesReader, ResponsesWriter
 from proxy.wire.upstream_errors import envelope, failure_in, is_own
 
@@ -57,18 +45,33 @@ _LONGEST_NAME: Mapping[Api, int] = {"chat": 64, "responses": 64, "messages": 128
 """Of a tool, in characters."""
 BYTES_PER_TOKEN = 4
 """Of a request's body, about."""
-_PAYLOADS: Mapping[Api, Callable[[Mapping[str, Any]], Iterable[dict[str, Any]]]] = {
-    "chat": chunks_of,
-    "responses": responses_events.payloads,
-    "messages": messages_events.payloads,
-    "gemini": gemini_answers.payloads,
-}
 _READ = {"chat": chat_requests.read, "messages": messages_requests.read, "gemini": gemini_requests.read}
-_READERS: Mapping[Api, Callable[[], AnswerReader]] = {
+_READERS: Mapping[Api, Callable[[], pieces.AnswerReader]] = {
     "chat": ChatReader,
     "responses": ResponsesReader,
     "messages": MessagesReader,
     "gemini": GeminiReader,
+}
+
+
+class AnswerForms(Protocol):
+    """An API's answers, whole and as a stream: implemented by modules. Each raises `ValueError` for what is none."""
+
+    def payloads(self, answer: Mapping[str, Any], /) -> Iterable[dict[str, Any]]:
+        """The data of the events that tell it."""
+
+    def to_events(self, answer: Mapping[str, Any], asked: bytes, /) -> bytes:
+        """The events, for the request that was `asked`."""
+
+    def to_whole(self, payloads: Iterable[Mapping[str, Any]], /, *, marked: bool) -> dict[str, Any] | None:
+        """The answer that a stream's events come to, `marked` where its end mark came; None where it broke off."""
+
+
+FORMS: Mapping[Api, AnswerForms] = {
+    "chat": chat_forms,
+    "responses": responses_events,
+    "messages": messages_events,
+    "gemini": gemini_answers,
 }
 
 
@@ -98,11 +101,10 @@ class Exchange:
         self._fields: dict[str, Any] = {}
         self._usage = False
         self._splitter = EventSplitter()
-        self._reader: AnswerReader = _READERS[server.api]()
-        self._writer: AnswerWriter | None = None
-        self._in_turn = InTurn() if client != "chat" else None
-        self._is_finished = self._is_closed = False
-        self._halves = Halves()
+        self._reader: pieces.AnswerReader = _READERS[server.api]()
+        self._in_turn = pieces.InTurn() if client != "chat" else None
+        self._has_begun = self._is_finished = self._is_closed = False
+        self._halves = pieces.Halves()
         self._problem: UpstreamUnreachable | None = None
         """What ends a stream of which there was still something to tell."""
         self._request_bytes = 0
@@ -130,57 +132,56 @@ class Exchange:
         self._names = shorten_names(ask, _LONGEST_NAME[server.api])
         if server.api != "responses":
             ask.turns = results_behind_calls(ask.turns)
-        if server.api == "messages":
-            return messages_requests.write(ask, bounds, limit=server.limit_of(ask.model))
-        if server.api == "responses":
-            return responses_requests.write(ask, bounds)
-        if server.api == "gemini":
-            return gemini_requests.write(ask, bounds)
+        match server.api:
+            case "messages":
+                return messages_requests.write(ask, bounds, limit=server.limit_of(ask.model))
+            case "responses":
+                return responses_requests.write(ask, bounds)
+            case "gemini":
+                return gemini_requests.write(ask, bounds)
         return chat_requests.write(ask, bounds, newest=server.newest)
 
-    def _writer_or_new(self) -> AnswerWriter:
-        if self._writer is None:
-            if self._client == "chat":
-                self._writer = ChatWriter(self._created, usage=self._usage)
-            elif self._client == "responses":
-                self._writer = ResponsesWriter(self._created, self._fields, self._identity, self._server.api)
-            elif self._client == "gemini":
-                self._writer = GeminiWriter()
-            else:
-                self._writer = MessagesWriter(self._request_bytes // BYTES_PER_TOKEN, self._server.api)
-        return self._writer
+    @cached_property
+    def _writer(self) -> pieces.AnswerWriter:
+        match self._client:
+            case "chat":
+                return ChatWriter(self._created, usage=self._usage)
+            case "responses":
+                return ResponsesWriter(self._created, self._fields, self._identity, self._server.api)
+            case "gemini":
+                return GeminiWriter()
+        return MessagesWriter(self._request_bytes // BYTES_PER_TOKEN, self._server.api)
 
     def answer(self, body: bytes) -> bytes:
         """A whole answer. Raises `UpstreamUnreachable` for what is none of the server's API."""
-        writer = self._writer_or_new()
         try:
             fields = exact(body)
             if not isinstance(fields, dict):
                 raise ValueError("not an object")
             for piece in self._pieces_of(fields):
-                if isinstance(piece, StreamError):
+                if isinstance(piece, pieces.StreamError):
                     raise UpstreamUnreachable(f"upstream {self._server.name} failed: {piece.message}")
-                self._write(writer, piece)
+                self._write(piece)
         except ValueError as error:
             raise self._unreadable(error) from error
-        return writer.whole()
+        return self._writer.whole()
 
-    def _pieces_of(self, fields: Mapping[str, Any]) -> Iterator[Piece]:
+    def _pieces_of(self, fields: Mapping[str, Any]) -> Iterator[pieces.Piece]:
         """Of a whole answer."""
         closed = False
-        if not (payloads := [*_PAYLOADS[self._server.api](fields)]):
+        if not (payloads := [*FORMS[self._server.api].payloads(fields)]):
             raise ValueError("it says nothing")
         for payload in payloads:
             for piece in self._reader.payload(payload):
-                closed = closed or isinstance(piece, AnswerEnd)
+                closed = closed or isinstance(piece, pieces.AnswerEnd)
                 yield piece
         if not closed:
-            yield AnswerEnd()
+            yield pieces.AnswerEnd()
 
-    def _pieces(self, event: Event) -> Iterator[Piece]:
+    def _pieces(self, event: Event) -> Iterator[pieces.Piece]:
         if event.done:
-            yield AnswerEnd()
-        elif (payload := payload_of(event)) is not None:
+            yield pieces.AnswerEnd()
+        elif (payload := pieces.payload_of(event)) is not None:
             yield from self._reader.payload(payload)
 
     def feed(self, chunk: bytes) -> bytes:
@@ -207,27 +208,26 @@ class Exchange:
             left = b"".join(self._put(piece) for piece in self._pieces(last)) if last is not None else b""
         except ValueError:
             left = b""
-        return left + (self._put(AnswerEnd()) if self._is_finished else b"")
+        return left + (self._put(pieces.AnswerEnd()) if self._is_finished else b"")
 
-    def _put(self, piece: Piece) -> bytes:
+    def _put(self, piece: pieces.Piece) -> bytes:
         if self._is_closed:
             return b""
-        if isinstance(piece, AnswerEnd) and not self._is_finished:  # its end mark is there, and no reason
-            return self._put(Finish("stop")) + self._put(piece)
+        if isinstance(piece, pieces.AnswerEnd) and not self._is_finished:  # its end mark is there, and no reason
+            return self._put(pieces.Finish("stop")) + self._put(piece)
         piece = self._halves.mend(piece)
-        begun = b""
-        if self._writer is None and not isinstance(piece, AnswerStart):
-            begun = self._writer_or_new().feed(AnswerStart("", ""))
-        self._is_finished = self._is_finished or isinstance(piece, Finish)
-        self._is_closed = isinstance(piece, AnswerEnd | StreamError)
-        return begun + self._write(self._writer_or_new(), piece)
+        begun = b"" if self._has_begun or isinstance(piece, pieces.AnswerStart) else self._writer.feed(pieces.AnswerStart("", ""))
+        self._has_begun = True
+        self._is_finished = self._is_finished or isinstance(piece, pieces.Finish)
+        self._is_closed = isinstance(piece, pieces.AnswerEnd | pieces.StreamError)
+        return begun + self._write(piece)
 
-    def _write(self, writer: AnswerWriter, piece: Piece) -> bytes:
-        if isinstance(piece, CallStart) and piece.name in self._names:
+    def _write(self, piece: pieces.Piece) -> bytes:
+        if isinstance(piece, pieces.CallStart) and piece.name in self._names:
             piece = structs.replace(piece, name=self._names[piece.name])
         if self._in_turn is None:
-            return writer.feed(piece)
-        return b"".join(writer.feed(one) for one in self._in_turn.feed(piece))
+            return self._writer.feed(piece)
+        return b"".join(self._writer.feed(one) for one in self._in_turn.feed(piece))
 
     def error(self, status: int, body: bytes) -> bytes:
         """The server's error."""
