@@ -96,13 +96,15 @@ async def done_within(seconds: float, allowance: Allowance | None, work: Awaitab
     deadline, spending = _UNTIL.set(until if until < before else before), ALLOWANCE.set(allowance)
     try:
         steps: Any = work.__await__()
+        found: T
         try:
             waits_for = steps.send(None)
         except StopIteration as end:
-            found: T = end.value
-            return found
-        async with asyncio.timeout_at(until):
-            return await _go_on(steps, waits_for)
+            found = end.value
+        else:
+            async with asyncio.timeout_at(until):
+                found = await _go_on(steps, waits_for)
+        return found
     finally:
         _UNTIL.reset(deadline)
         ALLOWANCE.reset(spending)

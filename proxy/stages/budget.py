@@ -15,7 +15,7 @@ from msgspec.structs import replace
 from proxy.context.compaction.parts import use_of
 from proxy.errors import ContextLengthExceeded
 from proxy.exchange import CompressionResult, ContextUse, Exchange, Facts, Outcome, Verdict, VerdictView
-from proxy.ports import ModelInfo
+from proxy.ports import ModelInfo, Ports
 from proxy.ports.stage import Action, Share, Stage, StageHeader, StageOptions
 
 Tokens = Annotated[int, Meta(gt=0)]
@@ -107,9 +107,13 @@ class Budget(Stage[BudgetOptions]):
         """It counts."""
         return (*(Action("warn", code, exact=True) for code in cls.reports), Action("block", "context_length_exceeded", exact=True))
 
+    def __init__(self, options: BudgetOptions, ports: Ports) -> None:
+        super().__init__(options, ports)
+        self._allocations = options.allocations.given()
+
     async def on_request(self, exchange: Exchange) -> Verdict | None:
         """Measure what the client sent."""
-        exchange.facts.allocations = self.options.allocations.given() or None
+        exchange.facts.allocations = {**self._allocations} or None
         use = await self._measure(exchange)
         exchange.facts.context_before = exchange.facts.context = use
         exchange.facts.output_reserve_tokens = self._reserve(exchange, use)
@@ -150,7 +154,7 @@ class Budget(Stage[BudgetOptions]):
             "reserve_output_tokens": reserve,
             "components": dict(use.components),
         }
-        over = over_allocation(use.components, options.allocations.given(), use.window_tokens)
+        over = over_allocation(use.components, self._allocations, use.window_tokens)
         if over:
             detail["over_allocation"] = over
             self.ports.counters.count("context.allocation_exceeded_count")
