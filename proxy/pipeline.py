@@ -86,6 +86,7 @@ class Pipeline:
         self._failed = [(s, s.on_failed) for s in stages if overrides(s, "on_failed")]
         self.own_calls = OwnCalls(stages if self.enforces else (), self._run)
         self._sentence = [s for s in judging if isinstance(s, SentenceStage) and s.judges_sentences]
+        self._place = {stage.name: i for i, stage in enumerate(self.stages)}
         self._release = [s for s in stages if overrides(s, "release")]
         self._remembering = [s for s in stages if overrides(s, "needs_run_identity")]
 
@@ -167,8 +168,8 @@ class Pipeline:
             return
         await background.done()
         self._background.pop(exchange.id, None)  # two may have waited
-        place = {stage.name: i for i, stage in enumerate(self.stages)}
-        exchange.verdicts.sort(key=lambda verdict: place.get(verdict.stage, len(place)))
+        place, last = self._place, len(self._place)
+        exchange.verdicts.sort(key=lambda verdict: place.get(verdict.stage, last))
         background.task.result()
 
     async def forward(self, exchange: Exchange) -> None:
@@ -267,7 +268,7 @@ class Pipeline:
             exchange.undo(before, prompt=alone)  # another's hook may change it meanwhile
             verdict = self._excuse_loading(stage, self._failure(stage, phase, exchange, error), started)
         finally:
-            exchange.end(before)
+            exchange.running.remove(before)
             key, ended = f"{stage.name}.{phase}", time.perf_counter()
             exchange.timings[key] = exchange.timings.get(key, 0.0) + (ended - started) * 1000
             if exchange.marks is not None:

@@ -324,17 +324,13 @@ class Exchange(Struct):
         return made
 
     def begin(self, *, beside: bool = False) -> Snapshot:
-        """A stage's hook runs from now on, until `end`; `beside` what is no hook and changes the exchange, too."""
+        """A stage's hook runs from now on, until this snapshot leaves `running`; `beside` what is no hook and changes the exchange, too."""
         marked = {choice: len(text) for choice, text in self.marked.items()} if self.marked else {}
         snapshot = Snapshot(self.prompt, self.findings.copy(), marked, beside or bool(self.running))
         for other in self.running:
             other.shared = True
         self.running.append(snapshot)
         return snapshot
-
-    def end(self, snapshot: Snapshot) -> None:
-        """It has ended."""
-        self.running.remove(snapshot)
 
     def undo(self, snapshot: Snapshot, *, prompt: bool = True) -> None:
         """Put back what was there before the hook; of what others may have changed meanwhile, only the `prompt`."""

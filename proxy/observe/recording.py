@@ -13,7 +13,6 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
-from copy import copy
 from typing import Any, Literal, TypeVar
 
 import msgspec
@@ -364,7 +363,7 @@ def _detail(exchange: Exchange, kind: type[D], **more: Any) -> D:
     return kind(
         enforced=exchange.enforced,
         verdicts=[_verdict(verdict) for verdict in findings.verdicts] if findings.verdicts else [],
-        facts=copy(findings.facts) if findings.facts != _NO_FACTS else None,
+        facts=msgspec.structs.replace(findings.facts) if findings.facts != _NO_FACTS else None,
         timings_ms={name: round(ms, 3) for name, ms in exchange.timings.items()},
         changes=findings.changes[:],
         skip=sorted(exchange.skip) if exchange.skip else [],

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import math
+import time
 from collections.abc import AsyncIterator, Awaitable, Callable, Generator
 from contextlib import asynccontextmanager
 from contextvars import ContextVar
@@ -27,7 +28,7 @@ STORE_TIMEOUT_S = 1.0
 STORE_SHARE = 0.2
 """Of the stage's own time, where that is less."""
 _UNTIL: ContextVar[float] = ContextVar("until", default=math.inf)
-"""In the event loop's time."""
+"""By `time.perf_counter`: to ask which loop runs, for its time, takes a call of the system."""
 _STORES = ("scratchpad", "tool_runs", "compactions", "first_seen", "quarantine", "clashes", "failures")
 
 
@@ -79,7 +80,7 @@ async def with_one_retry(ask: Callable[[], Awaitable[T]]) -> T:
 @asynccontextmanager
 async def within(seconds: float | None) -> AsyncIterator[None]:
     """`asyncio.timeout` that `left_s` knows of. Raises `TimeoutError` past it."""
-    until = math.inf if seconds is None else asyncio.get_running_loop().time() + seconds
+    until = math.inf if seconds is None else time.perf_counter() + seconds
     token = _UNTIL.set(min(until, _UNTIL.get()))
     try:
         async with asyncio.timeout(seconds):
@@ -92,7 +93,7 @@ async def done_within(seconds: float, allowance: Allowance | None, work: Awaitab
     """What `work` gives, done `within` so many seconds, its processor time taken from `allowance`. It gets a timer where it has to wait:
     most hooks of stages never do. Raises `TimeoutError`.
     """
-    until, before = asyncio.get_running_loop().time() + seconds, _UNTIL.get()
+    until, before = time.perf_counter() + seconds, _UNTIL.get()
     deadline, spending = _UNTIL.set(until if until < before else before), ALLOWANCE.set(allowance)
     try:
         steps: Any = work.__await__()
@@ -102,7 +103,7 @@ async def done_within(seconds: float, allowance: Allowance | None, work: Awaitab
         except StopIteration as end:
             found = end.value
         else:
-            async with asyncio.timeout_at(until):
+            async with asyncio.timeout(until - time.perf_counter()):
                 found = await _go_on(steps, waits_for)
         return found
     finally:
@@ -128,7 +129,7 @@ def _go_on(steps: Any, waits_for: object) -> Generator[Any, Any, Any]:
 def left_s() -> float:
     """Seconds until the nearest deadline of those that this task works within; infinite without one."""
     until = _UNTIL.get()
-    return math.inf if until == math.inf else max(0.0, until - asyncio.get_running_loop().time())
+    return math.inf if until == math.inf else max(0.0, until - time.perf_counter())
 
 
 def with_deadline(ports: Ports, stage_timeout_ms: float) -> Ports:

@@ -86,7 +86,7 @@ def without_words(value: Any, *, code: bool = False, depth: int = 0) -> Any:
     if type(value) in _NUMBERS:
         return value
     if isinstance(value, str):
-        return value if _ID.fullmatch(value) else code_or_nothing(value) if code else ""
+        return (code_or_nothing(value) if code else "") or (value if _ID.fullmatch(value) else "")
     if isinstance(value, bool | int | float):
         return value
     if depth >= _DEEPEST:
