@@ -205,20 +205,20 @@ def _fill_parts(alternatives: Sequence[str]) -> str:
 
 
 @cache
-def _patterns() -> dict[str, re.Pattern[str]]:
+def _patterns() -> dict[str, LazyPattern]:
     """By attribute one pattern of all its sentences; its groups are numbered behind their names: ``v_1``, ``v_4``."""
     sentences = _table()["sentences"]
-    return {attribute: re.compile(_number_groups(_fill_parts(alternatives)), re.I) for attribute, alternatives in sentences.items()}
+    return {attribute: LazyPattern(_number_groups(_fill_parts(alternatives)), re.I) for attribute, alternatives in sentences.items()}
 
 
 @cache
-def _change_pattern() -> re.Pattern[str]:
-    return re.compile(_fill_parts(_table()["others"]["make_it"]), re.I)
+def _change_pattern() -> LazyPattern:
+    return LazyPattern(_fill_parts(_table()["others"]["make_it"]), re.I)
 
 
 @cache
-def _of_a_name() -> re.Pattern[str]:
-    return re.compile(_fill_parts(_table()["others"]["of_a_name"]))
+def _of_a_name() -> LazyPattern:
+    return LazyPattern(_fill_parts(_table()["others"]["of_a_name"]))
 
 
 def _number_groups(pattern: str) -> str:
