@@ -80,12 +80,12 @@ tests/browser/node/node_modules/.package-lock.json: tests/browser/node/package-l
 test-torch: $(VENV)/.torch  ## the models of the extra sentence-transformers, with one that a package carries and tiny ones
 	$(VENV)-torch/bin/python -m pytest --noconftest -p no:cacheprovider -m slow tests/models/test_embedding_sentence_transformers.py
 
-# torch comes as whichever build the index or a local wheel offers, so it alone is pinned by version and not by hash.
+# torch comes as whichever build the index or a local wheel offers, so it alone is pinned by version and not by hash. Of its 10,000 files few
+# are imported: none is compiled before.
 TORCH ?= torch==2.13.0
 $(VENV)/.torch: $(VENV)/.installed requirements/torch.txt
-	$(PYTHON) -m venv $(VENV)-torch
-	$(VENV)-torch/bin/python -m pip install --quiet --disable-pip-version-check $(TORCH)
-	$(VENV)-torch/bin/python -m pip install --quiet --disable-pip-version-check --no-deps --require-hashes -r requirements/torch.txt
+	@$(PYTHON) -m requirements.install $(VENV)-torch requirements/torch.txt
+	$(VENV)-torch/bin/python -m pip install --quiet --disable-pip-version-check --no-compile $(TORCH)
 	touch $@
 
 # Seconds of fuzzing, all targets together; what it finds lies in tests/data/fuzz.

@@ -27,7 +27,7 @@ from pathlib import Path
 from typing import Any
 
 from benchmarks.harmless_data import SUITES, Conversation, load
-from benchmarks.harmless_replay import Outcome, replay
+from benchmarks.harmless_replay import Outcome, replay, replay_all
 from benchmarks.load.statistics import percentile
 from proxy.models.embedding.encoders import available_cores
 from proxy.models.verifier.onnx import FOLDER, OnnxVerifier
@@ -36,7 +36,7 @@ from proxy.models.verifier.verifier import LocalVerifiers
 RESULTS = Path(__file__).parent / "results"
 SHIPPED = ("observe", "default", "agent", "rag", "strict")
 SHARED_PAIRS = 1_000_000
-"""So many verdicts of the verifier are kept for the next policy."""
+"""So many verdicts of the verifier are kept for the other policies."""
 VALUES = ("name", "number", "date", "place")
 """What a planted contradiction in an answer is decided by exactly."""
 
@@ -78,7 +78,7 @@ def run(policy: str, harmless: Sequence[Conversation], harmful: Sequence[Convers
 
 
 def run_sharing(policies: Sequence[str], harmless: Sequence[Conversation], harmful: Sequence[Conversation]) -> list[Result]:
-    """One after another in this process: what the verifier has said under one policy it is not asked again under the next."""
+    """All in this process: what a model has said of a text under one policy it is not asked again under the next."""
     return asyncio.run(_run_sharing(policies, harmless, harmful))
 
 
@@ -86,7 +86,8 @@ async def _run_sharing(policies: Sequence[str], harmless: Sequence[Conversation]
     verifiers = LocalVerifiers(lambda _: OnnxVerifier(FOLDER, min(2, available_cores())), cache_size=SHARED_PAIRS)
     try:
         await verifiers.load()
-        return [_result(policy, await replay(policy, [*harmless, *harmful], verifiers), harmful) for policy in policies]
+        found = await replay_all(policies, [*harmless, *harmful], verifiers)
+        return [_result(policy, found[policy], harmful) for policy in policies]
     finally:
         verifiers.stop()
 
@@ -205,7 +206,7 @@ def main() -> int:
     parser.add_argument("--check", action="store_true", help="end with 1 where a limit is passed")
     parser.add_argument("--show", action="store_true", help="name each conversation that suffered or was let through")
     parser.add_argument("--jobs", type=int, default=2, help="policies at a time, each in a process of its own")
-    parser.add_argument("--share", action="store_true", help="policies one after another, with one verifier: sooner done, but no times")
+    parser.add_argument("--share", action="store_true", help="all policies in one server, with one verifier: sooner done, but no times")
     arguments = parser.parse_args()
     harmless, harmful = (load(SUITES[arguments.suite][name]) for name in ("harmless", "harmful"))
     if only := tuple(name for name in arguments.only.split(",") if name):

@@ -80,12 +80,26 @@ def _is_late(code: str) -> bool:
 
 async def replay(policy: str, conversations: Sequence[Conversation], verifiers: Verifiers | None = None) -> list[Outcome]:
     """Every turn of `conversations` under the shipped policy `policy`, in order, with a server's own verifiers or these."""
-    async with _running(policy, verifiers) as (app, upstream, url), aiohttp.ClientSession() as session:
+    return (await replay_all([policy], conversations, verifiers))[policy]
+
+
+async def replay_all(
+    policies: Sequence[str], conversations: Sequence[Conversation], verifiers: Verifiers | None = None
+) -> dict[str, list[Outcome]]:
+    """The same under each of `policies`, a conversation under all before the next one: what a model has said of a text serves them all.
+
+    They are routes of one server. Each has a client of its own, so that no conversation is a later turn of another policy's run.
+    """
+    async with _running(policies, verifiers) as (app, upstream, url), aiohttp.ClientSession() as session:
         async with asyncio.timeout(120):
             while not await _ready(session, url):  # the models load in the background
                 await asyncio.sleep(0.1)
-        client = _Client(app, upstream, url, session)
-        return [await client.send(row, turn) for row in conversations for turn in row.turns()]
+        clients = {policy: _Client(app, upstream, url, session, policy) for policy in policies}
+        found: dict[str, list[Outcome]] = {policy: [] for policy in policies}
+        for row in conversations:
+            for policy, client in clients.items():
+                found[policy] += [await client.send(row, turn) for turn in row.turns()]
+        return found
 
 
 async def _ready(session: aiohttp.ClientSession, url: str) -> bool:
@@ -94,14 +108,14 @@ async def _ready(session: aiohttp.ClientSession, url: str) -> bool:
 
 
 @asynccontextmanager
-async def _running(policy: str, verifiers: Verifiers | None) -> AsyncIterator[tuple[App, ScriptedUpstream, str]]:
-    with tempfile.TemporaryDirectory() as name:
-        folder = Path(name)
+async def _running(policies: Sequence[str], verifiers: Verifiers | None) -> AsyncIterator[tuple[App, ScriptedUpstream, str]]:
+    with tempfile.TemporaryDirectory() as place:
+        folder = Path(place)
         async with ScriptedUpstream(reply(completion())) as upstream:
             (folder / "config.yaml").write_text(
                 f"store: {{url: 'sqlite+aiosqlite:///{folder}/store.db', texts: all}}\nlogging: {{level: error}}\n"
                 f"upstreams: {{main: {{kind: openai, base_url: '{upstream.base_url}', api_key: sk-test, retries: {{attempts: 0}}}}}}\n"
-                f"routes: [{{prefix: '', upstream: main, policy: '{POLICIES / policy}.yaml'}}]\n",
+                "routes:\n" + "".join(f"  - {{prefix: /{name}, upstream: main, policy: '{POLICIES / name}.yaml'}}\n" for name in policies),
                 encoding="utf-8",
             )
             app = App(load_settings(folder / "config.yaml", {}), verifiers=verifiers)
@@ -110,16 +124,16 @@ async def _running(policy: str, verifiers: Verifiers | None) -> AsyncIterator[tu
 
 
 class _Client:
-    def __init__(self, app: App, upstream: ScriptedUpstream, url: str, session: aiohttp.ClientSession) -> None:
-        self._app, self._upstream, self._url, self._session = app, upstream, url, session
+    def __init__(self, app: App, upstream: ScriptedUpstream, url: str, session: aiohttp.ClientSession, policy: str) -> None:
+        self._app, self._upstream, self._url, self._session, self._policy = app, upstream, url, session, policy
 
     async def send(self, row: Conversation, turn: Turn) -> Outcome:
         self._upstream.calls.clear()
         self._upstream.say(_streamed(turn.reply) if row.stream else _whole(turn.reply))
-        headers = {"authorization": "Bearer suite"}
-        async with self._session.post(f"{self._url}/v1/chat/completions", json=turn.body, headers=headers) as response:
+        headers = {"authorization": f"Bearer {self._policy}"}
+        async with self._session.post(f"{self._url}/{self._policy}/v1/chat/completions", json=turn.body, headers=headers) as response:
             got = _read(await response.read(), streamed="event-stream" in response.headers.get("content-type", ""))
-            record = await self._record(response.headers["x-groundwire-id"])
+            record = await self._record(response.headers, headers)
         detail = record["detail"]
         verdicts = [verdict for verdict in detail.get("verdicts", []) if verdict["outcome"] != "pass"]
         forwarded = [call.json for call in self._upstream.calls]
@@ -144,13 +158,20 @@ class _Client:
             detail=detail,
         )
 
-    async def _record(self, record_id: str) -> Mapping[str, Any]:
+    async def _record(self, headers: Mapping[str, str], authorization: Mapping[str, str]) -> Mapping[str, Any]:
+        """The exchange's record; a streamed answer's verdict is waited for, as a client would."""
+        record_id = headers["x-groundwire-id"]
         async with asyncio.timeout(60):
+            if headers["x-groundwire-verdict"] == "pending":
+                path = f"{self._url}/groundwire/v1/verdicts/{record_id}"
+                async with self._session.get(path, params={"wait_ms": "30000"}, headers=authorization) as response:
+                    await response.read()
             while True:
                 await self._app.records_writer.flush()
                 async with self._session.get(f"{self._url}/groundwire/v1/records/{record_id}") as response:
-                    if response.status == 200:
-                        return await response.json()  # type: ignore[no-any-return]
+                    if response.status == 200 and (record := await response.json())["outcome"] != "pending":
+                        return record  # type: ignore[no-any-return]
+                await asyncio.sleep(0.005)
 
 
 # ---- what the model says ----

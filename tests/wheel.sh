@@ -25,8 +25,9 @@ awaited() {  # the address of the server whose log is $1
   exit 1
 }
 sed -nE 's/^([A-Za-z0-9._-]+==[^ \\]+)( ;[^\\]*)?.*$/\1\2/p' "$root/requirements/all.txt" >"$work/versions.txt"
-python3 -m venv "$work/plain"
-"$work/plain/bin/python" -m pip install --quiet --disable-pip-version-check --constraint "$work/versions.txt" "$wheel"
+python3 -m venv --without-pip "$work/plain"
+install=$(cd "$root" && python3 -c "import pathlib, sys; from requirements.install import uv; print(*uv(pathlib.Path(sys.argv[1])))" "$work/plain")
+$install --quiet --constraint "$work/versions.txt" "$wheel"  # resolved by the wheel's own requirements; pip would read for half a minute
 cd "$work"
 plain/bin/python -c "import importlib.util as u, sys; sys.exit(any(u.find_spec(name) for name in ('litellm', 'faiss', 'xllamacpp', 'boto3')))"
 plain/bin/groundwire init mine --provider anthropic --key-env WHEEL_KEY

@@ -212,10 +212,15 @@ class Run(Struct):
     streamed: list[bool]
     sizes: list[int]
     """Bytes of the requests."""
-    tokens: int
-    """Prompt tokens of all requests: their bodies in ``o200k_base``, without the folder's random name."""
+    bodies: list[str]
+    """Theirs, without the folder's random name."""
     outcomes: list[str]
     """Of the proxy's records."""
+
+    @property
+    def tokens(self) -> int:
+        """Prompt tokens of all requests: their bodies in ``o200k_base``."""
+        return sum(_encodings.count(body, "o200k_base").tokens for body in self.bodies)
 
 
 def do_task(name: str, route: str, served: str, upstream: ScriptedUpstream, pilots_url: str, home: Path) -> Run:
@@ -241,7 +246,7 @@ def do_task(name: str, route: str, served: str, upstream: ScriptedUpstream, pilo
         asked,
         [":stream" in call.path or call.json.get("stream") is True for call in calls],
         [len(call.body) for call in calls],
-        sum(_encodings.count(call.body.decode().replace(str(home), ""), "o200k_base").tokens for call in calls),
+        [call.body.decode().replace(str(home), "") for call in calls],
         [] if direct else [record["outcome"] for record in _records(served) if record["id"] not in seen],
     )
 

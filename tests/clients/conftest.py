@@ -16,7 +16,7 @@ import subprocess
 import sys
 import threading
 import urllib.request
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -162,7 +162,7 @@ class Errors(logging.Handler):
 
 
 class Outcome:
-    """What a script's cases got, and what the server logged as errors meanwhile."""
+    """What a script's cases got, and what the server logged as errors while it ran, on any route."""
 
     def __init__(self, results: dict[str, dict[str, Any]]) -> None:
         self.results = results
@@ -337,27 +337,41 @@ def run_by_route(address: str, tmp_path_factory: pytest.TempPathFactory) -> RunB
     return once
 
 
+def run_at_each(script: str, folder: Path, base_urls: Mapping[str, str]) -> dict[str, Outcome]:
+    """A Python script's outcome at each address, by name."""
+    python = sys.executable if script.startswith("litellm") else client_python()
+    command = [python, HERE / "scripts/each.py", HERE / "scripts" / script]
+    got = run_script(command, folder, "", ROUTES=json.dumps(base_urls))
+    return {name: Outcome(results) for name, results in got.results.items()}
+
+
+APART = ("openai.mjs", "langchain_chat.py")
+"""Scripts that have a process for each route: LangChain keeps an asynchronous client, and its connections, from one event loop to the next."""
 RunScript = Callable[[str, str], Outcome]
 
 
 @pytest.fixture(scope="session")
 def run(proxy: Proxy, tmp_path_factory: pytest.TempPathFactory) -> RunScript:
-    """``run("openai_sync.py", "gate")``: the script's outcome on that route; a script runs once a route."""
-    kept: dict[tuple[str, str], Outcome] = {}
+    """``run("openai_sync.py", "gate")``: the script's outcome on that route; a script runs once a route, one after the other."""
+    kept: dict[str, dict[str, Outcome]] = {}
+
+    def on_all(script: str) -> dict[str, Outcome]:
+        base_urls = {route: f"{proxy.url}/{route}/v1" for route in DELIVERIES}
+        if script not in APART:
+            return run_at_each(script, tmp_path_factory.mktemp(Path(script).stem), base_urls)
+        command = [node(), HERE / "node" / script] if script.endswith(".mjs") else [client_python(), HERE / "scripts" / script]
+        return {route: run_script(command, tmp_path_factory.mktemp(Path(script).stem), url) for route, url in base_urls.items()}
 
     def once(script: str, route: str) -> Outcome:
-        if (script, route) not in kept:
-            if script.endswith(".mjs"):
-                command = [node(), HERE / "node" / script]
-            else:
-                command = [sys.executable if script.startswith("litellm") else client_python(), HERE / "scripts" / script]
+        if script not in kept:
             errors = Errors()
             logging.getLogger().addHandler(errors)
             try:
-                kept[script, route] = run_script(command, tmp_path_factory.mktemp(Path(script).stem), f"{proxy.url}/{route}/v1")
+                kept[script] = on_all(script)
             finally:
                 logging.getLogger().removeHandler(errors)
-            kept[script, route].logged = errors.lines
-        return kept[script, route]
+            for outcome in kept[script].values():
+                outcome.logged = errors.lines
+        return kept[script][route]
 
     return once

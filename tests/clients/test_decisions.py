@@ -6,14 +6,13 @@ openai-python's decisions resource, TypeSafe's SDK for System One, and litellm, 
 from __future__ import annotations
 
 import hashlib
-import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from tests.clients.conftest import HERE, KEY, Outcome, client_python, run_script
+from tests.clients.conftest import KEY, Outcome, run_at_each
 from tests.clients.servers import serve
 
 pytestmark = pytest.mark.clients
@@ -45,16 +44,24 @@ def addresses(tmp_path_factory: pytest.TempPathFactory) -> Iterator[dict[str, st
             yield {"built in": judge, "passed through": passing}
 
 
-@pytest.fixture(scope="module", params=["built in", "passed through"])
-def run(request: pytest.FixtureRequest, addresses: dict[str, str], tmp_path_factory: pytest.TempPathFactory) -> Run:
-    kept: dict[str, Outcome] = {}
+@pytest.fixture(scope="module")
+def outcomes() -> dict[str, dict[str, Outcome]]:
+    """By script and address."""
+    return {}
 
+
+@pytest.fixture(params=["built in", "passed through"])
+def run(
+    request: pytest.FixtureRequest,
+    addresses: dict[str, str],
+    outcomes: dict[str, dict[str, Outcome]],
+    tmp_path_factory: pytest.TempPathFactory,
+) -> Run:
     def once(script: str) -> Outcome:
-        if script not in kept:
-            python = sys.executable if script.startswith("litellm") else client_python()
-            command = [python, HERE / "scripts" / script]
-            kept[script] = run_script(command, tmp_path_factory.mktemp("script"), f"{addresses[request.param]}/judge/v1")
-        return kept[script]
+        if script not in outcomes:
+            base_urls = {name: f"{address}/judge/v1" for name, address in addresses.items()}
+            outcomes[script] = run_at_each(script, tmp_path_factory.mktemp("script"), base_urls)
+        return outcomes[script][request.param]
 
     return once
 

@@ -22,6 +22,8 @@ from tests.clients.conftest import ROOT, SCRIPT_TIMEOUT_S, client_python
 
 pytestmark = pytest.mark.clients
 SAID = "The battery of the Kestrel lasts 70 km."
+HAS = "import sys, importlib.util; sys.exit(importlib.util.find_spec(sys.argv[1]) is None)"
+"""Whether a library is there, without the seconds that it takes to import it."""
 CONFIG = """
 store: {{url: 'sqlite+aiosqlite:///{folder}/store.db'}}
 upstreams: {{provider: {{kind: openai, base_url: '{upstream}', api_key: unused, apis: [chat, responses, messages], retries: {{attempts: 0}}}}}}
@@ -84,7 +86,7 @@ def _ready(url: str) -> bool:
 def printed(name: str, served: str, library: str) -> list[str]:
     """What a script prints; skips where its library is not in the clients' environment."""
     python = client_python()
-    if subprocess.run([str(python), "-c", f"import {library}"], capture_output=True, timeout=SCRIPT_TIMEOUT_S, check=False).returncode:
+    if subprocess.run([str(python), "-c", HAS, library], timeout=SCRIPT_TIMEOUT_S, check=False).returncode:
         pytest.skip(f"the clients' environment has no {library}")
     address = served if library == "anthropic" else f"{served}/v1"
     environment = {**os.environ, "GROUNDWIRE_URL": address, "NO_COLOR": "1"}

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import json
+import select
 import subprocess
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
 
-from tests.clients.conftest import KEY, SCRIPT_TIMEOUT_S, Proxy, client_python, environment
+from tests.clients.conftest import HERE, KEY, SCRIPT_TIMEOUT_S, Proxy, client_python, environment
 from tests.clients.expected import TOLD
 from tests.clients.provider import REPORT, TEXT
 
@@ -29,18 +30,41 @@ def get_weather(city: str) -> str:
 LLM = Callable[..., "subprocess.CompletedProcess[str]"]
 
 
+@pytest.fixture(scope="module")
+def command() -> Iterator[subprocess.Popen[str]]:
+    """A process that has imported the command."""
+    line = [str(client_python()), str(HERE / "scripts/llm_forks.py")]
+    with subprocess.Popen(line, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as running:
+        yield running
+
+
 @pytest.fixture
-def llm(proxy: Proxy, delivery: str, tmp_path: Path) -> LLM:
+def llm(proxy: Proxy, delivery: str, command: subprocess.Popen[str], tmp_path: Path) -> LLM:
     url = f"{proxy.url}/{delivery}/v1"
     (tmp_path / "extra-openai-models.yaml").write_text(MODEL.format(url=url), encoding="utf-8")
-    command = client_python().with_name("llm")
 
     def call(*arguments: str, key: str = KEY) -> subprocess.CompletedProcess[str]:
+        given = [*arguments, "--key", key]
         seen = environment(tmp_path, url, LLM_USER_PATH=str(tmp_path))
-        line = [str(command), *arguments, "--key", key]
-        return subprocess.run(line, env=seen, cwd=tmp_path, capture_output=True, text=True, input="", timeout=SCRIPT_TIMEOUT_S)
+        assert command.stdin is not None
+        assert command.stdout is not None
+        print(json.dumps({"arguments": given, "environment": seen, "folder": str(tmp_path)}), file=command.stdin, flush=True)
+        assert select.select([command.stdout], [], [], SCRIPT_TIMEOUT_S)[0], f"llm {given} does not end"
+        return subprocess.CompletedProcess(given, *json.loads(command.stdout.readline()))
 
     return call
+
+
+def test_the_command_itself(proxy: Proxy, tmp_path: Path) -> None:
+    """As a shell starts it; the other tests begin behind its imports."""
+    url = f"{proxy.url}/tap/v1"
+    (tmp_path / "extra-openai-models.yaml").write_text(MODEL.format(url=url), encoding="utf-8")
+    line, seen = (
+        [str(client_python().with_name("llm")), "-m", "gw", "Hi", "--key", KEY],
+        environment(tmp_path, url, LLM_USER_PATH=str(tmp_path)),
+    )
+    done = subprocess.run(line, env=seen, cwd=tmp_path, capture_output=True, text=True, input="", timeout=SCRIPT_TIMEOUT_S)
+    assert TEXT == said(done)
 
 
 def said(done: subprocess.CompletedProcess[str]) -> str:

@@ -316,9 +316,9 @@ def test_the_prefix_is_repeated_outside_the_crossings(chat: Chat) -> None:
 
 # ---- the embedded model ----
 
-EMBEDDED_WINDOW_TOKENS = 2048
-EMBEDDED_TURNS = 20
-"""A quarter of what SmolLM2 can take, and a third of the turns: sixty in 8,192 tokens succeed too, but take two minutes on two cores."""
+EMBEDDED_WINDOW_TOKENS = 1024
+EMBEDDED_TURNS = 12
+"""An eighth of what SmolLM2 can take, and a fifth of the turns: sixty in 8,192 tokens succeed too, but take two minutes on two cores."""
 EMBEDDED_CONFIG = """
 store: {{url: 'sqlite+aiosqlite:///{folder}/store.db'}}
 upstreams: {{local: {{kind: embedded, window: {window}, parallel: 1}}}}

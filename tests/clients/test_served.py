@@ -8,25 +8,31 @@ from pathlib import Path
 import pytest
 
 from proxy.upstreams.gguf import default_model_path
-from tests.clients.conftest import HERE, ROOT, Outcome, client_python, run_script
+from tests.clients.conftest import HERE, ROOT, Outcome, client_python, run_at_each, run_script
 from tests.clients.expected import CALLS, TOLD
 from tests.clients.provider import REPORT, SECOND, TEXT, USAGE
 from tests.clients.servers import serve
 
 pytestmark = pytest.mark.clients
 
-POLICIES = ("default", "rag", "agent", "strict")
+POLICIES, TRANSLATED_ROUTE = ("default", "rag", "agent", "strict"), "translated"
 
 
 @pytest.fixture(scope="module")
-def got(request: pytest.FixtureRequest, address: str, tmp_path_factory: pytest.TempPathFactory) -> Outcome:
-    """openai-python's cases on the route named by the parameter."""
-    command = [client_python(), HERE / "scripts/openai_sync.py"]
-    return run_script(command, tmp_path_factory.mktemp(request.param), f"{address}/{request.param}/v1")
+def by_route(address: str, tmp_path_factory: pytest.TempPathFactory) -> dict[str, Outcome]:
+    """openai-python's cases on every route."""
+    base_urls = {name: f"{address}/{name}/v1" for name in (*POLICIES, TRANSLATED_ROUTE)}
+    return run_at_each("openai_sync.py", tmp_path_factory.mktemp("served"), base_urls)
+
+
+@pytest.fixture
+def got(request: pytest.FixtureRequest, by_route: dict[str, Outcome]) -> Outcome:
+    """Those on the route named by the parameter."""
+    return by_route[request.param]
 
 
 SHIPPED = pytest.mark.parametrize("got", POLICIES, indirect=True)
-TRANSLATED = pytest.mark.parametrize("got", [pytest.param("translated", marks=pytest.mark.slow)], indirect=True)
+TRANSLATED = pytest.mark.parametrize("got", [pytest.param(TRANSLATED_ROUTE, marks=pytest.mark.slow)], indirect=True)
 
 
 @SHIPPED

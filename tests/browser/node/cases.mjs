@@ -265,25 +265,28 @@ const cases = {
     return found;
   },
 
-  /** axe on every page, in light and in dark. */
+  /** axe on every page, in light and then in dark, which is the same page with other colours: there the rules of colours are asked again. */
   async axe(browser) {
     const source = readFileSync(createRequire(import.meta.url).resolve('axe-core/axe.min.js'), 'utf8');
+    const rules = {light: {}, dark: {runOnly: ['cat.color']}};
     const found = [];
-    for (const colorScheme of ['light', 'dark']) {
-      for (const viewport of [WIDE, NARROW]) {
-        const page = await open(browser, {colorScheme, viewport, reducedMotion: 'reduce'});
-        if (args.key) await signIn(page, args.key);
-        for (const [title, path] of Object.entries(args.paths)) {
-          await page.goto(args.url + path, {waitUntil: 'load'});
-          await page.waitForTimeout(400);
-          if (args.unfold) await page.evaluate(() => { for (const one of document.querySelectorAll('details')) one.open = true; });
-          await page.evaluate(source);
-          const {violations} = await page.evaluate(() => globalThis.axe.run());
+    for (const viewport of [WIDE, NARROW]) {
+      const page = await open(browser, {colorScheme: 'light', viewport, reducedMotion: 'reduce'});
+      if (args.key) await signIn(page, args.key);
+      for (const [title, path] of Object.entries(args.paths)) {
+        await page.goto(args.url + path, {waitUntil: 'load'});
+        await page.waitForTimeout(400);
+        if (args.unfold) await page.evaluate(() => { for (const one of document.querySelectorAll('details')) one.open = true; });
+        await page.evaluate(source);
+        for (const colorScheme of ['light', 'dark']) {
+          await page.emulateMedia({colorScheme});
+          const {violations} = await page.evaluate(asked => globalThis.axe.run(asked), rules[colorScheme]);
           found.push(...violations.map(v => ({page: title, colorScheme, width: viewport.width, id: v.id, impact: v.impact, nodes: v.nodes.slice(0, 3).map(n => `${n.html.slice(0, 160)} ${n.failureSummary}`)})));
           await shot(page, `${title}-${colorScheme}-${viewport === NARROW ? 'phone' : 'desk'}`);
         }
-        await page.context().close();
+        await page.emulateMedia({colorScheme: 'light'});
       }
+      await page.context().close();
     }
     return found;
   },
