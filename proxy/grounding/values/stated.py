@@ -201,7 +201,8 @@ def unsaid_values(claim: str, quantities: Quantities, said: StatedValues, langua
     for month in _MONTH_ALONE.finditer(claim):
         if fold(month[0])[:3] not in said.month_stems:
             yield Value("date", month[0], *month.span())
-    for name in names_in(claim, language, every_capital=bool(asked)):
+    to_do = bool(asked) and _TO_DO.search(asked) is not None  # "What can I do?" - "Restart." is no name
+    for name in names_in(claim, language, every_capital=bool(asked), opening_is_none=to_do):
         if missing_name(name, said.names):
             yield Value("name", name.text, name.start, name.end, name)
 
@@ -286,6 +287,7 @@ def missing_names(claim: str, said: StatedValues, language: str) -> bool:
 MAX_RELATIVE_DAYS = 31
 """How far from another date a day may be that is told by it ("the second Monday after")."""
 _UNIT_SECONDS = 86400.0
+_TO_DO = LazyPattern(_TEXTS.TO_DO, re.I)
 _ZONE = re.compile(_TEXTS.ZONE)
 """The name of a time zone, as it stands beside times."""
 _ZONE_STEP_MINUTES = 30

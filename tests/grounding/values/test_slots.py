@@ -183,5 +183,28 @@ def test_an_elliptical_answer_is_placed_by_its_question() -> None:
     assert ("Rome", "Paris") == found("It is in Rome.", "The Eiffel Tower is in Paris.", asked="Where is the Eiffel Tower?")
 
 
+MANUAL = "Anzeige Schloss-Symbol. Blinkt es, konnte die Tür nicht verriegelt werden."
+
+
+@pytest.mark.parametrize(
+    ("asked", "claim", "language"),
+    [
+        ("waschmaschine läuft nicht mehr los, blinkt nur das schloss symbol. was tun", "Rausziehen.", "de"),
+        ("Blinkt nur das Schloss Symbol. Was kann ich tun?", "Abwarten.", "de"),
+        ("The Schloss Symbol blinks. What should I do?", "Restart.", "en"),
+        ("Parpadea el Schloss Symbol, ¿qué hago?", "Reiniciar.", "es"),
+    ],
+)
+def test_the_first_word_of_what_is_to_be_done_is_no_name(asked: str, claim: str, language: str) -> None:
+    assert slot(claim, [MANUAL], StatedValues([MANUAL]), language, asked) is None
+
+
+def test_the_first_word_of_an_answer_to_who_is_a_name() -> None:
+    text = "The director of the film is Marta Kessler."
+    found = slot("Lindqvist.", [text], StatedValues([text]), "en", "Who is the director of the film?")
+    assert found is not None
+    assert found.evidence == "Marta Kessler"
+
+
 def test_more_than_can_be_looked_through_decides_nothing() -> None:
     assert found("The tower is in Rome.", "The tower is in Paris.", said="word " * 20_000) is None
