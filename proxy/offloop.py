@@ -77,6 +77,8 @@ class _ThreadWork(threading.local):
     """When that was done last (`time.perf_counter`)."""
     cpu_s = 0.0
     """What it was then."""
+    held_s = 0.0
+    """Of the event loop's thread: how long short pieces have had it, one after the other, since one of them let others go first."""
 
     def ask(self, now: float) -> float:
         """What it has taken since it was asked last."""
@@ -171,16 +173,24 @@ async def run_in_thread_if_large(size: int, work: Callable[P, T], *args: P.args,
         _here.work = piece = _Work(allowance, True, now + SLICE_S, now)
         if allowance is not None and now - _here.asked_at > SLICE_S:
             _here.ask(now)
+        done = False
         try:
-            return work(*args, **kwargs)
+            made = work(*args, **kwargs)
+            done = True
         except _TooLong:
             pass
         finally:
             _here.work = before
+            took = (now := time.perf_counter()) - piece.began
+            _here.held_s += took
             if allowance is not None:
-                took = (now := time.perf_counter()) - piece.began
                 # Nobody pays for a process that stood still: of what is long, at most what the thread has taken since it was asked.
                 allowance.spend(took if took < _SHORT_S else min(took, _here.ask(now)))
+        if _here.held_s > SLICE_S:  # one short piece after the other, of one exchange or of several: others have waited as long
+            _here.held_s = 0.0
+            await asyncio.sleep(0)
+        if done:
+            return made
     piece = _Work(allowance, on_loop=False)
     try:
         return await asyncio.to_thread(piece.run, partial(work, *args, **kwargs))

@@ -13,6 +13,7 @@ import pytest
 from proxy.exchange import Evidence, Request
 from proxy.offloop import (
     LARGE,
+    SLICE_S,
     Abandoned,
     Allowance,
     Breather,
@@ -259,3 +260,24 @@ async def test_large_bodies_put_the_collector_off() -> None:
 
 async def test_large_bodies_do_not_put_it_off_for_ever() -> None:
     assert 9 == await rounds_until_collected(True)
+
+
+async def test_short_pieces_one_after_the_other_let_others_go_first() -> None:
+    turns, over = [0], False
+
+    async def other() -> None:
+        while not over:
+            turns[0] += 1
+            await asyncio.sleep(0)
+
+    def short() -> None:
+        until = time.perf_counter() + SLICE_S / 4
+        while time.perf_counter() < until:
+            pass
+
+    beside = asyncio.create_task(other())
+    for _ in range(40):
+        await run_in_thread_if_large(0, short)
+    over = True
+    await beside
+    assert turns[0] >= 5
