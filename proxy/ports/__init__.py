@@ -298,7 +298,7 @@ class Compaction(Struct, frozen=True):
     """What is sent in place of a conversation's first messages, once decided and then the same on every turn and in every worker."""
 
     covers: str
-    """Hash of the messages that it stands for, as the client sends them (`proxy.context.conversation.prefix_hashes`)."""
+    """Hash of the messages that it stands for, as the client sends them (`proxy.context.lineage.prefix_hashes`)."""
     length: int
     """How many messages that is."""
     pieces: tuple[int | dict[str, Any], ...]

@@ -10,7 +10,7 @@ from contextlib import suppress
 from functools import partial
 
 from proxy.config.settings import SHADOW
-from proxy.context.conversation import beginnings_of, opening_of
+from proxy.context.lineage import beginnings_of, opening_of
 from proxy.delivery import tap as delivery
 from proxy.delivery.gate import deliver_gate
 from proxy.delivery.hold import deliver_hold

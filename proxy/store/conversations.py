@@ -9,7 +9,7 @@ from typing import Any
 import orjson
 from sqlalchemy import TextClause, delete, literal, literal_column, select, text
 
-from proxy.context.conversation import Beginnings, branch_of
+from proxy.context.lineage import Beginnings, branch_of
 from proxy.errors import StoreUnavailable
 from proxy.exchange.histories import CONVERSATION, ITEM, History, PastTurn
 from proxy.offloop import run_in_thread_if_large

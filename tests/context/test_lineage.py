@@ -12,7 +12,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from proxy.context.conversation import beginnings_of, opening_of, prefix_hashes, steady, without_passing_fields
+from proxy.context.lineage import beginnings_of, opening_of, prefix_hashes, steady, without_passing_fields
 from proxy.exchange import Message
 
 RULES = "You are a coding agent.\nWork carefully and test what you change."

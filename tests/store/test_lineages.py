@@ -4,7 +4,7 @@ import asyncio
 
 import pytest
 
-from proxy.context.conversation import MAX_BEGINNINGS, beginnings_of, opening_of
+from proxy.context.lineage import MAX_BEGINNINGS, beginnings_of, opening_of
 from proxy.store.conversations import DatabaseLineages
 from proxy.store.database import Database
 from tests.store.conftest import opened

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from sqlalchemy import text
 
-from proxy.context.conversation import beginnings_of
+from proxy.context.lineage import beginnings_of
 from proxy.errors import ConfigError, StoreUnavailable
 from proxy.store import drivers
 from proxy.store.conversations import DatabaseLineages

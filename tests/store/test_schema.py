@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 from sqlalchemy import Connection, inspect
 
-from proxy.context.conversation import beginnings_of
+from proxy.context.lineage import beginnings_of
 from proxy.ports import Compaction, ToolRun
 from proxy.store import schema
 from proxy.store.conversations import DatabaseHistories, DatabaseLineages, DatabaseOwners

@@ -16,7 +16,8 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from proxy.context.archive import READ_ARCHIVE, read_archive_tool
-from proxy.context.conversation import MessageBlock, blocks_of, called_names, evidence_of, turn_hashes
+from proxy.context.conversation import MessageBlock, blocks_of, called_names, evidence_of
+from proxy.context.lineage import turn_hashes
 from proxy.context.pieces import PREFERENCES, with_preferences
 from proxy.errors import StoreUnavailable
 from proxy.exchange import ContextUse, Evidence, Exchange, Message, Tool, tool_name

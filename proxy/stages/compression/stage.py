@@ -18,7 +18,7 @@ from msgspec import UNSET, UnsetType
 
 from proxy.context.archive import READ_ARCHIVE, answer_from_archive, offer_archive
 from proxy.context.compaction.parts import CompactedPrompt, prompt_use, recall, send, store
-from proxy.context.conversation import turn_hashes
+from proxy.context.lineage import turn_hashes
 from proxy.context.summaries.summariser import Summariser
 from proxy.errors import StoreUnavailable
 from proxy.exchange import CompressionResult as Report

@@ -18,8 +18,9 @@ from contextlib import suppress
 
 from msgspec.structs import replace
 
-from proxy.context.conversation import prefix_hashes, unread_size
+from proxy.context.conversation import unread_size
 from proxy.context.edits import apply_edits
+from proxy.context.lineage import prefix_hashes
 from proxy.errors import ModelUnavailable, StoreUnavailable
 from proxy.exchange import Evidence, Exchange, FactCheck, Request, Verdict
 from proxy.grounding.evidence.gathering import EvidenceBase, gather
