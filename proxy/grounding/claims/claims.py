@@ -22,8 +22,8 @@ from msgspec.structs import replace
 
 from proxy.exchange.judgements import Claim
 from proxy.grounding.claims.checkable import conceded, has_verb, is_fragment, is_unfinished, is_yes_or_no, line_marks, plain, reason_of
+from proxy.grounding.evidence.json_pieces import places
 from proxy.grounding.evidence.pieces import cut
-from proxy.grounding.evidence.structured import places
 from proxy.language.detection import language
 from proxy.language.json.strings import JsonString, strings_of
 from proxy.language.lru import LRU

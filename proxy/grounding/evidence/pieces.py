@@ -12,7 +12,8 @@ from collections.abc import Iterator, Sequence
 
 from msgspec.structs import replace
 
-from proxy.grounding.evidence.structured import EvidencePiece, Line, cut_json, limited, lines_of, read, rows
+from proxy.grounding.evidence.json_pieces import JsonFinder, cut_json
+from proxy.grounding.evidence.structured import EvidencePiece, Line, limited, lines_of, read, rows
 from proxy.language.text import InOrder, SentenceSplitter
 
 CODE_CHARS = 300
@@ -51,10 +52,10 @@ def _shift(piece: EvidencePiece, by: int) -> EvidencePiece:
 def _cut_plain(text: str) -> list[EvidencePiece]:
     found: list[EvidencePiece] = []
     prose_from = 0
-    lines = lines_of(text)
+    lines, json = lines_of(text), JsonFinder(text)
     i = 0
     while i < len(lines):
-        pieces, after = _special(text, lines, i)
+        pieces, after = _special(text, lines, i, json)
         if after > i:
             found += _prose(text, prose_from, lines[i][1])
             found += pieces
@@ -65,10 +66,13 @@ def _cut_plain(text: str) -> list[EvidencePiece]:
     return found + _prose(text, prose_from, len(text))
 
 
-def _special(text: str, lines: Sequence[Line], i: int) -> tuple[list[EvidencePiece], int]:
-    """A fenced block or a table that begins with line `i`: its pieces, and the line behind it; `i` where none does."""
+def _special(text: str, lines: Sequence[Line], i: int, json: JsonFinder) -> tuple[list[EvidencePiece], int]:
+    """A fenced block, JSON or a table that begins with line `i`: its pieces, and the line behind it; `i` where none does."""
     if (fence := _FENCE.match(lines[i][0])) is not None:
         return _cut_fence(text, lines, i, fence[1])
+    if (value := json.at(lines[i])) is not None and (found := cut_json(json.text[value.start : value.end], cut, name=value.label)):
+        after = next((k for k in range(i + 1, len(lines)) if lines[k][1] >= value.end), len(lines))
+        return [_shift(piece, value.start) for piece in found], after
     table = read(lines[i : i + 2])
     if table is None:
         return [], i

@@ -6,9 +6,10 @@ row it is of; objects by name ("users": {"bob": {…}}) are rows that have it in
 
 from __future__ import annotations
 
-import json
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from types import MappingProxyType
 
+from proxy.grounding.evidence.json_pieces import JsonFinder
 from proxy.grounding.evidence.structured import Line
 from proxy.grounding.records.cells import Row, Table
 from proxy.language.json.strings import JsonNode, nodes_of
@@ -18,37 +19,30 @@ MAX_ROWS = 600
 """A table of more is not read: what it says counts as text."""
 MAX_COLUMNS = 60
 _MAX_DEPTH = 12
-_DECODER = json.JSONDecoder()
 
 
-def read_json(text: str, lines: Sequence[Line], i: int) -> tuple[list[Table], int] | None:
-    """JSON that begins with a line, with all lines of JSON that follow it."""
-    found: list[JsonNode] = []
+def read_json(lines: Sequence[Line], i: int, finder: JsonFinder) -> tuple[list[Table], int] | None:
+    """JSON that begins with a line or behind its label, with all lines of JSON that follow it."""
+    found: list[tuple[str, JsonNode]] = []
     k = i
     while k < len(lines):
-        line, start = lines[k]
-        begin = start + len(line) - len(line.lstrip())
-        if line.lstrip()[:1] not in ("{", "["):
+        value = finder.at(lines[k])
+        nodes = nodes_of(finder.text, value.start, value.end) if value is not None else None
+        if value is None or not nodes or not nodes[0].children:
             break
-        try:
-            end = _DECODER.raw_decode(text, begin)[1]
-        except (ValueError, RecursionError):
-            break
-        nodes = nodes_of(text, begin, end)
-        if not nodes or (nodes[0].kind == "list" and not _is_nested(nodes[0])):
-            break
-        found += nodes
+        found += ((value.label, node) for node in nodes)
         k += 1
-        while k < len(lines) and (lines[k][1] < end or not lines[k][0].strip()):
+        while k < len(lines) and (lines[k][1] < value.end or not lines[k][0].strip()):
             k += 1
     if not found:
         return None
     walker = _Walker()
-    for node in found:
-        walker.walk(node, "", "", 0)
+    named = len(found) > 1 and all(label and node.kind == "object" for label, node in found)
+    for label, node in found:
+        walker.walk(node, "", "" if named else label, 0, {"": label} if named else {})
     tables = walker.tables()
     for table in tables:
-        table.start, table.end = found[0].start, found[-1].end
+        table.start, table.end = found[0][1].start, found[-1][1].end
     return tables, k
 
 
@@ -59,12 +53,12 @@ class _Walker:
         self._rows: dict[str, list[tuple[dict[str, str], tuple[int, int]]]] = {}
         self._titles: dict[str, str] = {}
 
-    def walk(self, node: JsonNode, path: str, title: str, depth: int) -> None:
-        """Objects at `path`, and what is in them."""
+    def walk(self, node: JsonNode, path: str, title: str, depth: int, row: Mapping[str, str] = MappingProxyType({})) -> None:
+        """Objects at `path`, and what is in them; `row` is what is known of an object beside its members."""
         if depth > _MAX_DEPTH:
             return
         if node.kind == "object":
-            self._object(node, {}, path, title, depth)
+            self._object(node, dict(row), path, title, depth)
         for _, _, child in each(node.children) if node.kind == "list" else ():
             self.walk(child, path, title, depth + 1)
 

@@ -11,6 +11,7 @@ import re
 from collections.abc import Iterator, Sequence
 
 from proxy.grounding.evidence import structured as delimited
+from proxy.grounding.evidence.json_pieces import JsonFinder
 from proxy.grounding.evidence.structured import Line
 from proxy.grounding.records.cells import Row, Table
 from proxy.grounding.records.objects import MAX_COLUMNS, MAX_ROWS, read_json, table_of
@@ -64,9 +65,10 @@ def _read(text: str) -> Iterator[Table]:
         return
     lines = [(line.rstrip("\r"), start) for line, start in delimited.lines_of(text)]
     rest: list[Line] = []
+    finder = JsonFinder(text)
     i = 0
     while i < len(lines):
-        found = read_json(text, lines, i) or _mappings_at(lines, i) or _delimited_at(lines, i) or _aligned_at(lines, i)
+        found = read_json(lines, i, finder) or _mappings_at(lines, i) or _delimited_at(lines, i) or _aligned_at(lines, i)
         if found is None:
             rest.append(lines[i])
             i += 1

@@ -15,6 +15,7 @@ from proxy.grounding.evidence.asserted import is_question
 from proxy.grounding.evidence.gathering import EvidenceBase, gather
 from proxy.language.text import split_sentences
 from proxy.testing import make_exchange
+from tests.cost import below
 
 CALL = {"role": "assistant", "tool_calls": [{"id": "c1", "type": "function", "function": {"name": "get_order", "arguments": "{}"}}]}
 
@@ -212,6 +213,9 @@ TEXTS = (
     st.lists(BLOCKS, max_size=8).map("\n".join)
     | st.text(max_size=300)
     | st.builds(json.dumps, JSON, ensure_ascii=st.booleans(), indent=st.sampled_from([None, 1]))
+    | st.lists(st.builds("{}{}".format, st.sampled_from(["", "Found: ", "a = "]), st.builds(json.dumps, JSON) | st.builds(repr, JSON))).map(
+        "\n".join
+    )
 )
 
 
@@ -304,6 +308,32 @@ def test_json_within_json_is_read() -> None:
 
 def test_json_lines_are_read_one_by_one() -> None:
     assert base('{"a": 1}\n{"a": 2}\n').sentences == ["a: 1", "a: 2"]
+
+
+@pytest.mark.parametrize(
+    ("text", "sentences"),
+    [
+        ('Birds:\n{"bird": "wren", "eggs": 6}\n{"bird": "rook", "eggs": 4}', ["Birds:", "bird: wren; eggs: 6", "bird: rook; eggs: 4"]),
+        ('# Birds\n\n[\n {"bird": "wren"},\n {"bird": "rook"}\n]\nThat is all.', ["# Birds", "bird: wren", "bird: rook", "That is all."]),
+        ('wren: {"eggs": 6}\nrook: {"eggs": 4}', ["wren.eggs: 6", "rook.eggs: 4"]),
+        (
+            "[{'bird': 'wren', 'ringed': True}, {'bird': \"rook's\", 'ringed': None}]",
+            ["bird: wren; ringed: true", "bird: rook's; ringed: null"],
+        ),
+        ("Found {'bird': 'wren'} and [1, 2].", ["Found {'bird': 'wren'} and [1, 2]."]),
+        ('Cut off: [{"bird": "wren"},\n{"bird": "ro', ['Cut off: [{"bird": "wren"},', '{"bird": "ro']),
+    ],
+)
+def test_json_among_lines_says_its_fields_and_its_label(text: str, sentences: list[str]) -> None:
+    assert sentences == base(text).sentences
+
+
+@pytest.mark.cost
+def test_broken_json_is_not_read_from_each_of_its_lines_to_the_end() -> None:
+    with below(4.0):
+        base('["a",\n' * 30_000)
+        base('{"a": ' * 50_000)
+        base("{'a': {'b\n" * 20_000)
 
 
 def test_a_cut_object_keeps_its_first_member() -> None:

@@ -32,6 +32,7 @@ BIRDS: Rows = [{"bird": "wren", "eggs": "6"}, {"bird": "rook", "eggs": "4"}, {"b
         json.dumps([{"bird": "wren", "eggs": 6}, {"bird": "rook", "eggs": 4}, {"bird": "teal", "eggs": 9}]),
         "\n".join(json.dumps({"bird": row["bird"], "eggs": int(row["eggs"])}) for row in BIRDS),
         "- bird: wren\n  eggs: 6\n- bird: rook\n  eggs: 4\n- bird: teal\n  eggs: 9",
+        "Found: [{'bird': 'wren', 'eggs': 6}, {'bird': 'rook', 'eggs': 4}, {'bird': 'teal', 'eggs': 9}]",
     ],
 )
 def test_one_table_is_read_however_it_is_written(text: str) -> None:
@@ -100,6 +101,7 @@ def test_reading_costs_no_more_than_the_length() -> None:
         read("".join(r.choice(marks) for _ in range(60_000)))
         read("{" * 60_000)
         read("a: b\n" * 20_000)
+        read('["a",\n' * 20_000)
         read("| a " * 20_000 + "\n" + "| - " * 20_000)
 
 
@@ -118,6 +120,11 @@ def test_mappings_in_braces_are_rows_by_name(text: str) -> None:
     """No table between commas, whose first line would name its columns."""
     text = text.replace("'elm, high'", '"elm, high"')
     assert [{"": "wren", "clutch": "6", "nest": "hedge"}, {"": "rook", "clutch": "4", "nest": "elm, high"}] == rows(text)
+
+
+def test_labelled_objects_are_rows_by_name_but_a_single_one() -> None:
+    assert [{"": "wren", "eggs": "6"}, {"": "rook", "eggs": "4"}] == rows('wren: {"eggs": 6}\nrook: {"eggs": 4}')
+    assert [{"eggs": "6"}] == rows('Result: {"eggs": 6}')
 
 
 def test_items_that_are_mappings_in_braces_are_rows() -> None:
