@@ -61,6 +61,8 @@ MONTHS: dict[str, int] = {
 }
 _MONTH = "|".join(sorted(MONTHS, key=len, reverse=True))
 _YEAR = r"(?:1\d|20)\d\d"
+_OF_AMOUNTS = r"(?:[kM]?[€$£]|(?:\d{3}|thousand|millions?|tausend|mio|mil|milliers|mila|milioni|milhões|millones|k?EUR|euros?)\b)"
+"""Behind a number that is then no year."""
 _DATE = LazyPattern(
     rf"(?<!\w)(?:(?<![./-])(?P<iso>{_YEAR}-[01]?\d-[0-3]?\d)(?!\d)"
     rf"|(?<![.,/-])(?P<year_month>{_YEAR}-(?:0[1-9]|1[0-2]))(?![\d/-])"
@@ -70,12 +72,13 @@ _DATE = LazyPattern(
     rf"|(?P<month2>{_MONTH})\b\.?\ (?P<day2>[0-3]?\d)(?:st|nd|rd|th)?(?![\w:]|[.,]\d)(?:,?\ (?P<year2>{_YEAR})\b)?"
     rf"|(?P<month3>{_MONTH})\b\.?(?:,|\ del?)?\ (?P<year3>{_YEAR})(?!\w|[.,]\d)"
     rf"|(?<![.,$€£/-])(?P<decade>{_YEAR[:-2]}0)['’]?(?:s|er(?:\ Jahren?)?)\b|(?:años|années)\ (?P<decade2>{_YEAR[:-2]}0)\b"
-    rf"|(?<![.,$€£/'’])(?P<alone>{_YEAR})(?!\w|[.,/'’]\d|\ \d{{3}}\b))",
+    rf"|(?<![.,$€£/'’])(?<![^\W\d]-)(?P<alone>{_YEAR})(?!\w|[.,/'’]\d|\ {_OF_AMOUNTS}))",
     re.I,
 )
 _TIME = LazyPattern(
     r"(?<![\w.,:])(?P<hour>[0-2]?\d)(?:(?:[:h]|\ h\ )(?P<minute>[0-5]\d)(?::[0-5]\d)?(?!\d)(?:\s?(?P<half>[ap])\.?m\b)?|"
-    r"\.(?P<minute2>[0-5]\d)(?=\ Uhr\b)(?:\ Uhr)|\s?(?P<half2>[ap])\.?m\b|\ Uhr\b"
+    r"\.(?P<minute2>[0-5]\d)(?:\ Uhr\b|(?=\s?[ap]\.?m\b)\s?(?P<half3>[ap])\.?m\b)|\s?(?P<half2>[ap])\.?m\b|\ Uhr\b"
+    r"|(?:(?<=\blas\ \d)|(?<=\blas\ \d\d)|(?<=\balle\ \d)|(?<=\balle\ \d\d)|(?<=\bore\ \d)|(?<=\bore\ \d\d))\.(?P<minute3>[0-5]\d)(?!\d|,\d)"
     r"|(?=(?:\ ?[-–]\ ?|\ (?:to|until|till|bis|und)\ )[0-2]?\d(?:[:.][0-5]\d)?\ ?(?:[ap]\.?m|Uhr)\b)"
     r"|\ ?h(?:eures?)?(?=\ (?:à|et)\ [0-2]?\d\ ?h\b)|(?<=\bà\ \d)\ ?h(?:eures?)?(?![\w])|(?<=\bà\ \d\d)\ ?h(?:eures?)?(?![\w]))",
     re.I,
@@ -139,8 +142,8 @@ def read_times(text: str) -> list[Time]:
     for match in each(_TIME.finditer(text)):
         hour, minute, half = (
             int(match["hour"]),
-            int(match["minute"] or match["minute2"] or 0),
-            (match["half"] or match["half2"] or "").lower(),
+            int(match["minute"] or match["minute2"] or match["minute3"] or 0),
+            (match["half"] or match["half2"] or match["half3"] or "").lower(),
         )
         half = half or half_of_day(text, match.end())
         if hour > 24 or (half and hour > 12):

@@ -8,6 +8,7 @@ from collections.abc import Iterator, Sequence
 from proxy.grounding.records.cells import Table, listed
 from proxy.grounding.records.clause import MAX_EXTRA_WEAK, Clause, Finding, is_name
 from proxy.grounding.values.arithmetic import DIFFERENCE, MEAN, SUM
+from proxy.language.dates import date_agrees
 from proxy.language.quantities import Quantity, agrees
 
 _SCALES = (1.0, 1e3, 1e6)
@@ -17,7 +18,7 @@ _COMPARES = re.compile(r"\b(?:than|als|que|di quell|do que|que la|que el)\b")
 
 def aggregates(clause: Clause) -> Iterator[Finding]:
     """All that the clause says of many rows."""
-    if len(clause.table.rows) < 2:
+    if len(clause.table.rows) < 2 or clause.statement.denies:
         return
     for check in (_extremes, _sums, _differences):
         yield from check(clause)
@@ -40,15 +41,26 @@ def _extremes(clause: Clause) -> Iterator[Finding]:
         wanted = [top, bottom] if not way or not plain else [top if way > 0 else bottom]
         best = next(r for r, value in column.items() if value == wanted[0])
         if subject is not None:
-            verdicts.append((column[subject] in wanted, best))
+            verdicts.append((column[subject] in wanted or _says(clause, subject, c), best))
         elif len(free) == 1 and plain and not clause.bound.groups and c in clause.table.numeric:
             verdicts.append((any(end in (*free[0].values, *free[0].base_values()) for end in wanted), best))
-    if verdicts:
+    if verdicts and (plain or any(holds for holds, _ in verdicts)):
         right = any(holds for holds, _ in verdicts)
         best = next((r for holds, r in verdicts if holds), verdicts[0][1])
         shown = "; ".join(list(clause.table.rows[best].values.values())[:4])[:80]
         word = next(w for w in clause.words if w in listed("most") | listed("least"))
         yield Finding(right, word, shown, best, frozenset(), "extreme")
+
+
+def _says(clause: Clause, r: int, c: int) -> bool:
+    """Whether the clause gives the row's own value: "its latest patch is of 2 May"."""
+    row, said = clause.table.rows[r], clause.statement.quantities
+    date, number, minutes = clause.table.date(row, c), clause.table.number(row, c), row.minutes(c)
+    return (
+        (date is not None and any(date_agrees(one, date) for one in said.dates))
+        or (number is not None and any(agrees(one, number) for one in said.numbers))
+        or any(set(minutes) & set(one.minutes) for one in said.times)
+    )
 
 
 def _way(clause: Clause) -> int | None:
@@ -58,12 +70,15 @@ def _way(clause: Clause) -> int | None:
     if bool(most) == bool(least) or _compares(said):
         return None
     word = (most or least)[0]
-    after = next(iter(said[said.index(word) + 1 :]), "")
-    if after in listed("of"):  # "most of them"
+    at = said.index(word)
+    after = next(iter(said[at + 1 :]), "")
+    if after in listed("of") or said[at - 1 : at] == ["at"]:  # "most of them", "at most"
         return None
     if word in listed("romance_degrees") and (not set(said) & listed("copula") or after in ("", "de", "d") or clause.says_more(1)):
         return None
     if any(w in listed("either") or w.startswith("prio") for w in said):
+        return 0
+    if word in listed("romance_degrees"):  # "la plus courte" is the least
         return 0
     cheap = any(w in listed("cheap") and w not in listed("least") for w in said)  # the most inexpensive
     return 1 if bool(most) is not cheap else -1
@@ -83,9 +98,7 @@ def _compares(said: Sequence[str]) -> bool:
 
 
 def _measures(clause: Clause) -> tuple[list[int], bool]:
-    """The columns that a superlative may be of, and whether it is plain that it is of the first: that which is named, the only one with a
-    unit, else any with an order.
-    """
+    """The columns that a superlative may be of: that which is named, and plainly so, else any with an order."""
     table = clause.table
     ordered = [
         c
@@ -95,8 +108,7 @@ def _measures(clause: Clause) -> tuple[list[int], bool]:
     named = [c for c in clause.named(lambda c: c in ordered) if clause.score(c) >= 0.8]
     if named:
         return named, True
-    measured = [c for c in ordered if any((n := row.number(c, table.unit(c))) is not None and n.dimension for row in table.rows)]
-    return (measured, True) if len(measured) == 1 else (ordered, False)
+    return ordered, False
 
 
 def _of_one_unit(table: Table, c: int) -> bool:
@@ -159,7 +171,7 @@ def _differences(clause: Clause) -> Iterator[Finding]:
     at = frozenset(clause.statement.at(q.start, q.end))
     pairs: list[tuple[int, float, int]] = []
     numeric = [c for c in clause.table.numeric if not is_name(clause.table, c)]
-    if len(rows) == 2 and len(clause.bound.groups) <= 2:
+    if len(rows) == 2 and len(clause.bound.groups) <= 2 and len(clause.bound.spans) > 1 and not clause.pronoun:
         for c in numeric:
             a, b = (clause.table.rows[r].number(c, clause.table.unit(c)) for r in rows)
             if a is not None and b is not None and (not q.dimension or not a.dimension or a.dimension == q.dimension):

@@ -77,6 +77,11 @@ class Statement:
         """Whether it says that something is not so."""
         return is_negated(self.text, self.language)
 
+    @cached_property
+    def denies(self) -> bool:
+        """Whether anything in it is negated, be it twice."""
+        return self.negated or any(word.text in listed("negations") for word in self.words)
+
     def at(self, start: int, end: int) -> set[int]:
         """The positions of the words between two characters."""
         return {i for i, word in enumerate(self.words) if word.start < end and word.end > start}
@@ -180,7 +185,7 @@ def bind(statement: Statement, table: Table) -> Bound:
         return Bound(table, spans, groups, _by_columns(statement, table))
     sure = {c for c in groups if any(c in span.rows and (span.sure or span.whole) for span in spans)}
     rows = frozenset(range(len(table.rows)))
-    for c in sorted(groups, key=lambda c: (c not in sure, len(groups[c]), c)):
+    for c in sorted(groups, key=lambda c: (c not in sure, c not in table.distinct, len(groups[c]), c)):
         rows = rows & groups[c] or rows
     return Bound(table, spans, groups, rows)
 

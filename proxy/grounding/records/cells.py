@@ -199,6 +199,12 @@ class Table:
         )
 
     @cached_property
+    def distinct(self) -> frozenset[int]:
+        """The columns with another value in each row, which may be the rows' names."""
+        values = {c: [row.values.get(c, "") for row in self.rows] for c in range(len(self.columns))}
+        return frozenset(c for c, found in values.items() if len(set(found)) == len(found) and all(found))
+
+    @cached_property
     def years(self) -> frozenset[int]:
         """The columns whose bare numbers are years."""
         bare = {c: [v for row in self.rows if (v := row.values.get(c, "")).isdigit()] for c in range(len(self.columns))}
@@ -287,5 +293,5 @@ def boolean_of(text: str) -> bool | None:
     word = fold(text.strip())
     done, mark, whole = word.partition("/")
     if mark and done.isdigit() and whole.isdigit():
-        return done == whole
+        return done == whole if int(done) <= int(whole) else None
     return True if word in listed("yes") else False if word in listed("no") else None

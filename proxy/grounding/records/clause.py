@@ -141,7 +141,7 @@ class Clause:
         explained = bound.used.union(*(finding.words for finding in found))
         if any(not at & explained for at in self.statement.values_at) or self.extra or len(self.rows) != 1 or not bound.groups:
             return False
-        if self.hedged or self.ordinal or self.bounded or self.pronoun or self.statement.negated or (self.computed and self.numbers):
+        if self.hedged or self.ordinal or self.bounded or self.pronoun or self.statement.denies or (self.computed and self.numbers):
             return False
         kinds = {finding.kind for finding in found}
         together = all(any(rows & bound.rows for rows in span.rows.values()) for span in bound.spans)

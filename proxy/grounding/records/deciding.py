@@ -224,12 +224,28 @@ def _state(clause: Clause, i: int, spoken: frozenset[State], column: int) -> Fin
     text = clause.statement.words[i].text
     if holds:
         return Finding(True, text, value, r, at, "state")
+    if not _is_plain(clause.statement, i):
+        return None
     near = not denied or any(word.text in listed("negations") for word in clause.statement.words[max(0, i - 2) : i])
     if clause.hedged or clause.says_more(1) or not near or (right and len(right) < len(found)):
         return None
     if len(clause.table.rows) > 1 and not any(c != column or not clause.table.columns[c].name for c in clause.bound.groups):
         return None
     return Finding(False, text, value, r, at, "state")
+
+
+def _is_named(statement: Statement, i: int) -> bool:
+    """Whether a word is a name, or else what something is; not of "the van loads 63 parcels" beside a van that is loading."""
+    word = statement.words[i]
+    return word.is_id or word.capital or _is_plain(statement, i)
+
+
+def _is_plain(statement: Statement, i: int) -> bool:
+    """Whether a word is what something is: "X is closed", "the door: closed"; not of "X closed the account", "it was sent by a friend"."""
+    words = statement.words
+    if i + 1 == len(words) or statement.text[words[i].end : words[i].end + 1] in ".,;":
+        return True
+    return any(word.text in listed("being") for word in words[max(0, i - 3) : i]) and words[i + 1].text not in listed("doing")
 
 
 def booleans(clause: Clause) -> Iterator[Finding]:
@@ -260,11 +276,11 @@ def relations(clause: Clause) -> Iterator[Finding]:
     """Values of two columns that meet in no row: the row that the surest of them names has another value in the other's column."""
     bound, table, statement = clause.bound, clause.table, clause.statement
     together = [c for c, rows in bound.groups.items() if rows & bound.rows]
-    if len(together) > 1 and not statement.negated and clause.rows:
+    if len(together) > 1 and not statement.denies and clause.rows:
         yield Finding(True, "", "", min(bound.rows), bound.used, "relation")
     if (
         clause.pronoun
-        or statement.negated
+        or statement.denies
         or clause.hedged
         or clause.says_more(MAX_EXTRA, apart=1)
         or not any(_sure(bound, c) for c in together)
@@ -277,9 +293,13 @@ def relations(clause: Clause) -> Iterator[Finding]:
         spoken = next(span for span in bound.spans if column in span.rows)
         if not spoken.whole and not any(statement.words[i].is_id for i in spoken.words) and len(spoken.words) < 2:
             continue
+        if len(spoken.words) == 1 and not _is_named(statement, *spoken.words):
+            continue
         if not cells or any(not value or is_text(table, column, value) for _, value in cells):
             continue
         said = [statement.words[i].text for i in sorted(spoken.words)]
+        if not any(set(said) <= set(tokens(table.rows[r].values[column])) for r in rows):  # "loads" is not "loading"
+            continue
         if any(set(said) <= set(row.text.split()) for _, row in clause.rows) or set(said) <= clause.records.loose_tokens:
             continue
         yield Finding(False, " ".join(said), cells[0][1], cells[0][0], spoken.words, "relation")
@@ -289,7 +309,7 @@ def texts(clause: Clause) -> Iterator[Finding]:
     """Codes, versions, file and exception names that stand nowhere, where the row has another of their kind; and a column's value that is
     another column's.
     """
-    if not clause.rows or clause.statement.negated or clause.hedged or clause.says_more(MAX_EXTRA):
+    if not clause.rows or clause.statement.denies or clause.hedged or clause.says_more(MAX_EXTRA):
         return
     if not (clause.bound.groups or any(score >= NAMED for score, _ in clause.columns.values())):
         return
@@ -322,13 +342,11 @@ def _codes(clause: Clause) -> Iterator[Finding]:
 
 
 def _form(token: str) -> str:
-    """What kind of code a token is: "KX-90" letters, a mark and digits; "KeyError" a name of several words; "" for a plain word."""
+    """What kind of code a token is: "KX-90" letters, a mark and digits; "KeyError" a name of several words; "" for any other."""
     if token[0] in "~-+" and token[1:].isalpha():
         return "?" + token[1:]
     if re.fullmatch(r"(?:[A-Z][a-z]+){2,}", token):
         return "Camel"
-    if token.isupper() and token.isalpha() and 2 <= len(token) <= 5:
-        return "A" * len(token)
     marks = re.sub(r"\d+", "9", re.sub(r"[^\W\d_]+", "a", token))
     letters = "".join(re.findall(r"[^\W\d_]+", token)).lower()
     if "9" not in marks or marks == "9" or re.fullmatch(r"9[.,]9", marks):
@@ -353,8 +371,11 @@ def _misplaced_values(clause: Clause, r: int, row: Row) -> Iterator[Finding]:
             for s in clause.bound.spans
             if (s.whole or (s.sure and len(s.words) > 1)) and min(s.words) > max(by) and not any(clause.score(k) for k in s.rows)
         ]
+        between = [statement.words[i].text for i in range(max(by) + 1, min(others[0].words))] if others else []
         if (
             others
+            and (not between or set(between) & listed("being"))
+            and not set(between) & listed("of")  # "the appointment of Ada is cancelled"
             and not clause.says_more(0)
             and clause.alone
             and min(others[0].words) - max(by) <= 5

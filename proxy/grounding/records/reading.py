@@ -235,7 +235,7 @@ def _of_lines(lines: Sequence[Line]) -> Iterator[Table]:
                 sections[-1] = _Section(sections[-1].name, previous, indent)
             elif previous:
                 sections.append(_Section(sections[-1].parent, previous, indent))
-            elif stripped.startswith("- ") and label in sections[-1].row:  # the next member of a list
+            elif label in sections[-1].row and (stripped.startswith("- ") or sections[-1].begins_again(label)):  # the next of its kind
                 sections.append(_Section(sections[-1].parent, sections[-1].name, indent))
             elif indent < sections[-1].indent and sections[-1].row:
                 sections.append(_Section("", "", indent))
@@ -276,6 +276,10 @@ class _Section:
     def title(self) -> str:
         """What it is called."""
         return f"{self.parent} {self.name}".strip()
+
+    def begins_again(self, label: str) -> bool:
+        """Whether it has several names, and `label` is the first of them: a form is filled in once more."""
+        return len(self.row) > 1 and label == next(iter(self.row))
 
     def add(self, label: str, value: str, start: int, end: int, line: str) -> None:
         """One more value; of two under one name both count."""

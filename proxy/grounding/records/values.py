@@ -58,7 +58,9 @@ class _Value(Struct):
 
 
 def values(clause: Clause) -> Iterator[Finding]:
-    """Numbers, dates and times that are no names, beside those of the rows."""
+    """Numbers, dates and times that are no names, beside those of the rows. What is denied may be any other value."""
+    if clause.statement.denies:
+        return
     taken = clause.bound.used.union(*(by for _, by in clause.columns.values()))
     every = [value for value in _values(clause) if not value.at & clause.bound.used and not value.at <= taken]
     found = [_beside(clause, value) for value in every]
@@ -152,7 +154,7 @@ def _beside(clause: Clause, value: _Value) -> Finding | None:
     if good:
         clause.satisfied.add(good[0])
         return Finding(True, value.text, table.rows[right[good[0]]].values[good[0]], right[good[0]], value.at, value.kind)
-    if value.loose or value.bound or clause.hedged or not cells or (clause.computed and value.kind == "number"):
+    if value.loose or value.bound or clause.hedged or not cells or (clause.computed and value.kind == "number") or _in_line(clause, value):
         return None
     cells = {c: found for c, found in cells.items() if c not in clause.satisfied and _of_a_size(value, found[0][1])}
     if value.kind == "number" and not right and _reachable(clause, value):
@@ -162,6 +164,19 @@ def _beside(clause: Clause, value: _Value) -> Finding | None:
         return None
     r = cells[wrong][0][0]
     return Finding(False, value.text, table.rows[r].values[wrong], r, value.at, value.kind)
+
+
+def _in_line(clause: Clause, value: _Value) -> bool:
+    """Whether a line of a log has the value somewhere, be it in no column."""
+    for _, row in clause.rows:
+        for c, line in row.values.items():
+            if not clause.table.columns[c].name and len(line) <= MAX_LINE_CHARS:
+                read = read_value(line)
+                if any(value.same(cell) for cell in {"number": read.numbers, "date": read.dates}.get(value.kind, ())):
+                    return True
+                if value.kind == "time" and any(value.same(time.minutes) for time in read.times):
+                    return True
+    return False
 
 
 def _of_a_size(value: _Value, cell: Any) -> bool:
@@ -193,6 +208,7 @@ def _wrong_column(
     if value.small and not _counts(clause, value, named):
         return None
     least = 0.8 if not clause.says_more(1 if clause.bound.groups else 0) and (clause.bound.groups or form) else NAMED
+    least = 2.0 if right else least  # it stands in another column of the row
     plain = [c for c in named if clause.score(c) >= least and _same_kind(table, value, c, cells)]
     if len(plain) == 1 and not clause.says_more(MAX_EXTRA):
         return plain[0]

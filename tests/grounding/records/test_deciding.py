@@ -28,6 +28,17 @@ ROOMS = "room,seats,price_per_hour,free_from\nAtrium,40,85,14:00\nLoft,12,30,09:
 VANS = """van,driver,depot,battery,range_km,next_service
 Van 15,Lindqvist,Depot A,40%,120,2026-12-04
 Van 16,Bo Dahl,Depot B,81%,230,2026-12-11"""
+ORDERS = """pedido,cliente,estado,salida,total
+P-12,Hotel Mar,cargado,09:40,510
+P-14,Casa Luz,anulado,20:30,230
+P-19,Hotel Mar,entregado,11:00,75"""
+PARCELS = """parcel,courier,state,weight_kg,insured_eur
+Q-1,Ola Stern,delivered,4,500
+Q-2,Kim Beck,lost,6,50
+Q-3,Ola Stern,in transit,9,1200"""
+TWO_FORMS = "Tag: Q-1\nHolder: Ola Stern\nState: lost\n\nTag: Q-2\nHolder: Kim Beck\nState: found"
+BUSES = """2026-09-20 08:28 INFO route=L17 state=normal 1st_bus=07:25
+2026-09-20 08:41 INFO route=L66 state=diverted 1st_bus=06:10"""
 FORM = "Antrag 88\nName: Vera Kolb\nBetrag: 420,00 €\nFrist: 14 Tage\nStatus: genehmigt"
 
 
@@ -54,6 +65,9 @@ def verdict(statement: str, *texts: str, language: str = "en") -> bool | None:
         ("Ash has power.", CAMP, "en"),
         ("Der Betrag ist 240 Euro.", FORM, "de"),
         ("Der Antrag ist abgelehnt.", FORM, "de"),
+        ("The holder of Q-1 is Kim Beck.", TWO_FORMS, "en"),
+        ("The state of Q-2 is lost.", TWO_FORMS, "en"),
+        ("P-12 sale a las 20.30.", ORDERS, "es"),
     ],
 )
 def test_another_value_than_the_cells_is_contradicted(statement: str, evidence: str, language: str) -> None:
@@ -89,6 +103,22 @@ def test_what_a_cell_says_and_nothing_else_is_supported(statement: str, evidence
         ("Für 3 Nächte kostet Oak 55,50.", CAMP, "de"),
         ("Two nights on Oak cost 37.", CAMP, "en"),
         ("Die Frist beträgt zwei Wochen.", FORM, "de"),
+        ("The Skua is not 12 metres long.", BOATS, "en"),
+        ("The Gannet does not lie in Wick.", BOATS, "en"),
+        ("It is not in 2020 that the Petrel was launched.", BOATS, "en"),
+        ("Die RB 40 fährt nicht um 08:15 ab.", TRAINS, "de"),
+        ("El total de P-14 no es de 510.", ORDERS, "es"),
+        ("At most 5 people are the crew of the Skua.", BOATS, "en"),
+        ("The smallest group is that of the Skua.", BOATS, "en"),
+        ("The insurance of Q-1 is 500 euros.", PARCELS, "en"),
+        ("Q-2 was delivered by Kim Beck's brother.", PARCELS, "en"),
+        ("Kim Beck delivered a letter with Q-2.", PARCELS, "en"),
+        ("P-14 carga seis cajas.", ORDERS, "es"),
+        ("P-12 sale a las 9.40.", ORDERS, "es"),
+        ("P-19 es el pedido más barato.", ORDERS, "es"),
+        ("El pedido P-14 es de Casa Luz.", ORDERS, "es"),
+        ("The first L17 leaves at 7:25.", BUSES, "en"),
+        ("Q-1 is lost, and its holder is Ola Stern.", TWO_FORMS, "en"),
     ],
 )
 def test_what_may_be_right_is_not_contradicted(statement: str, evidence: str, language: str) -> None:

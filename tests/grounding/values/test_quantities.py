@@ -129,8 +129,16 @@ def test_dates_agree_with_what_follows_from_them(claim: str, evidence: str, agre
     assert agree is date_agrees(read_dates(claim)[0], read_dates(evidence)[0])
 
 
+@pytest.mark.parametrize("text", ["1150 milliers d'euros", "1150 k€", "order OA-2081", "1900 thousand pounds", "12.2020"])
+def test_an_amount_or_part_of_a_name_is_no_year(text: str) -> None:
+    assert [] == read_dates(text)
+
+
 def test_times_of_day() -> None:
     assert [(870,), (870,), (840,), (120, 840)] == [time.minutes for time in read_times("2:30 pm, 14h30, 14 Uhr, 2:00")]
+    assert [(580, 1300), (1230,), (570, 1290), (580,)] == [
+        time.minutes for time in read_times("a las 9.40, las 20.30, alle 9.30, 9.40 am, 9.40")
+    ]
 
 
 @pytest.mark.parametrize(
