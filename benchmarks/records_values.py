@@ -1,13 +1,15 @@
 """Are values told of the right row? Statements over tables, JSON, logs and forms, right and with one thing wrong, by exact rules.
 
-    python -m benchmarks.records_values [--split dev,test,answers] [--show] [--check]
+    python -m benchmarks.records_values [--split dev,test,answers,templates] [--show] [--check]
 
 Data: `data/records.jsonl`, 832 statements over 79 documents in six languages, written by hand for this project, same licence as it; those
 of ``test``, and the first 306 of ``dev``, before the rules were. Each right statement stands beside the same one with another row's value,
 another column's, a changed digit, state, code or date, or a wrong count, quantifier, superlative, sum, difference or order; ``words`` are
 rounded, converted or put otherwise. ``answers`` has 48 more documents, each with a whole answer, right and with one thing wrong: sentences
 with pronouns, lists, tables of the answer's own, by a writer who had not seen the rules. Rules are made with the documents of ``dev`` in
-view, and narrowed by those of ``answers``; ``test`` is looked at in figures alone.
+view, and narrowed by those of ``answers``; ``test`` is looked at in figures alone. ``templates`` are 1,500 documents with some 19,000
+statements, made (`training.judge.templates`) of tables whose writers knew no rule, among them what is not so, comparisons, other words;
+rules were narrowed with 69 tables in view, and the documents are of the 174 others.
 
 No model is asked: `proxy.grounding.records.deciding` on one statement and its document. *caught* is the share of wrong statements that are
 contradicted, *harmed* of right ones that are, *supported* of right ones called so, *passed* of wrong ones called supported; *precision* is
@@ -18,6 +20,7 @@ from __future__ import annotations
 
 import argparse
 import json
+import random
 import sys
 import time
 from collections import Counter
@@ -31,11 +34,14 @@ from benchmarks.load.statistics import wilson
 from proxy.grounding.claims.claims import claims_of
 from proxy.grounding.records.clause import Records
 from proxy.grounding.records.deciding import decide
+from training.grounding.data import SUPPORTED, UNSUPPORTED
+from training.judge.templates import reading, tables
 
 DATA = Path(__file__).parent / "data" / "records.jsonl"
 RESULTS = Path(__file__).parent / "results" / "records_values.json"
-LIMITS = {"precision": 0.98, "caught": 0.55, "passed": 0.0}
-"""Of ``test``: the least precision and share caught, and the largest share of wrong statements called supported."""
+LIMITS = {"test": {"precision": 0.98, "caught": 0.55, "passed": 0.0}, "templates": {"precision": 0.98, "caught": 0.22, "passed": 0.002}}
+"""The least precision and share caught, and the largest share of wrong statements called supported."""
+TEMPLATES, SEED = 1500, 36
 
 
 @dataclass(slots=True, frozen=True)
@@ -65,8 +71,22 @@ def judged(rows: Sequence[Mapping[str, Any]]) -> list[Judged]:
     return found
 
 
+def made(documents: int = TEMPLATES, seed: int = SEED) -> list[dict[str, Any]]:
+    """So many documents of the tables that were in nobody's view, with their right and wrong statements."""
+    rng = random.Random(seed)
+    unseen = [table for table in reading.read()[0] if not table.seen]
+    found = []
+    for number in range(documents):
+        one = tables.filled(rng.choice(unseen), rng)
+        told = [(s.text, s.target == SUPPORTED, s.contrast.split(" ")[0]) for s in one.statements if s.target != UNSUPPORTED]
+        statements = [{"text": text, "right": right, "kind": kind} for text, right, kind in told]
+        named = {"id": f"{one.name} {number}", "split": "templates", "language": one.language, "format": one.form}
+        found.append({**named, "context": one.text, "statements": statements})
+    return found
+
+
 def _label(text: str, records: Records, row: Mapping[str, Any]) -> str:
-    if row["split"] == "answers":  # contradicted where one of its claims is, supported where all are
+    if row["split"] in ("answers", "templates"):  # contradicted where one of its claims is, supported where all are
         claims = [claim for claim in claims_of(text) if claim.checkable]
         verdicts = [decide(claim.text, records, row["language"], claim.before) for claim in claims]
     else:
@@ -105,7 +125,7 @@ def _row(name: str, found: Sequence[Judged]) -> list[str]:
 def main() -> None:
     """Print and write the figures."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--split", default="dev,test,answers")
+    parser.add_argument("--split", default="dev,test,answers,templates")
     parser.add_argument("--show", action="store_true", help="the statements of dev and answers that are missed or harmed")
     parser.add_argument("--check", action="store_true")
     options = parser.parse_args()
@@ -113,7 +133,7 @@ def main() -> None:
     result: dict[str, Any] = {}
     for split in options.split.split(","):
         began = time.perf_counter()
-        found = judged([row for row in rows if row["split"] == split])
+        found = judged(made() if split == "templates" else [row for row in rows if row["split"] == split])
         each_ms = 1000 * (time.perf_counter() - began) / max(1, len(found))
         table = [_row("all", found)]
         for of in ("kind", "format", "language"):
@@ -122,16 +142,20 @@ def main() -> None:
         title = f"{split}: {len({one.document for one in found})} documents, {each_ms:.2f} ms a statement"
         print_table(title, ["", "statements", "caught", "harmed", "precision", "supported", "passed"], table)
         result[split] = {**figures(found), "ms": each_ms}
-        if options.show and split != "test":
+        if options.show and split in ("dev", "answers"):
             for one in found:
                 if one.label != ("supported" if one.right else "contradicted") and not (one.right and not one.label):
                     print(one.document, "right" if one.right else "wrong", one.label or "-", one.text, sep=" | ")
     RESULTS.write_text(json.dumps(result, indent=1) + "\n", encoding="utf-8")
-    if options.check and (of := result.get("test")):
-        low = [name for name in ("precision", "caught") if (of[name]["share"] or 0.0) < LIMITS[name]]
-        low += ["passed"] if (of["passed"]["share"] or 0.0) > LIMITS["passed"] else []
-        print("below the limit: " + ", ".join(low) if low else "within the limits")
-        sys.exit(bool(low))
+    if options.check:
+        beyond = [f"{split} {name}" for split, of in result.items() for name in _beyond(of, LIMITS.get(split, {}))]
+        print("beyond the limit: " + ", ".join(beyond) if beyond else "within the limits")
+        sys.exit(bool(beyond))
+
+
+def _beyond(of: dict[str, Any], limits: dict[str, float]) -> list[str]:
+    shares = {name: of[name]["share"] or 0.0 for name in limits}
+    return [name for name, limit in limits.items() if (shares[name] > limit if name == "passed" else shares[name] < limit)]
 
 
 if __name__ == "__main__":

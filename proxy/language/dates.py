@@ -78,7 +78,8 @@ _DATE = LazyPattern(
 _TIME = LazyPattern(
     r"(?<![\w.,:])(?P<hour>[0-2]?\d)(?:(?:[:h]|\ h\ )(?P<minute>[0-5]\d)(?::[0-5]\d)?(?!\d)(?:\s?(?P<half>[ap])\.?m\b)?|"
     r"\.(?P<minute2>[0-5]\d)(?:\ Uhr\b|(?=\s?[ap]\.?m\b)\s?(?P<half3>[ap])\.?m\b)|\s?(?P<half2>[ap])\.?m\b|\ Uhr\b"
-    r"|(?:(?<=\blas\ \d)|(?<=\blas\ \d\d)|(?<=\balle\ \d)|(?<=\balle\ \d\d)|(?<=\bore\ \d)|(?<=\bore\ \d\d))\.(?P<minute3>[0-5]\d)(?!\d|,\d)"
+    r"|(?:(?<=\blas\ \d)|(?<=\blas\ \d\d)|(?<=\balle\ \d)|(?<=\balle\ \d\d)|(?<=\bore\ \d)|(?<=\bore\ \d\d))"
+    r"\.(?P<minute3>[0-5]\d)(?!\d|,\d)"
     r"|(?=(?:\ ?[-–]\ ?|\ (?:to|until|till|bis|und)\ )[0-2]?\d(?:[:.][0-5]\d)?\ ?(?:[ap]\.?m|Uhr)\b)"
     r"|\ ?h(?:eures?)?(?=\ (?:à|et)\ [0-2]?\d\ ?h\b)|(?<=\bà\ \d)\ ?h(?:eures?)?(?![\w])|(?<=\bà\ \d\d)\ ?h(?:eures?)?(?![\w]))",
     re.I,

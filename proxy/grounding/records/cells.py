@@ -134,6 +134,9 @@ class Row:
         return tuple(minute for time in found for minute in time.minutes) if 1 <= len(found) <= 2 else ()
 
 
+_CAPITALISED = re.compile(r"\b[^\W\d_a-z]\w+")
+
+
 @lru_cache(maxsize=8192)
 def number_of(text: str, unit: Unit | None = None) -> Quantity | None:
     """The number that a cell is, with its unit; None for a cell that says more than a number."""
@@ -154,6 +157,8 @@ def number_of(text: str, unit: Unit | None = None) -> Quantity | None:
     named = unit_of(before.strip(" .~≈≥≤<>=+-"))
     if _PARTS.search(before) and named is None and (one.dimension == "" or not before.isalpha() or not before.islower()):
         return None  # "Aisle 1" and "Coffee 500 g" are names, "seal 14 mm" is a size
+    if one.unit is None and not before and len(_CAPITALISED.findall(rest)) > 1:
+        return None  # "5 Quay Steps" is an address
     unit = named or unit
     if one.unit is None and unit is not None:
         return Quantity(one.values, unit, one.step, one.start, one.end, one.text, one.relation, one.spelled)
