@@ -1,4 +1,4 @@
-"""What a clause says of many rows: the most and the least, sums, differences. Computed. Pure."""
+"""What a clause says of several rows: the most and the least, which of two has more, sums, differences. Computed. Pure."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterator, Sequence
 
 from proxy.grounding.records.cells import Table, listed
-from proxy.grounding.records.clause import MAX_EXTRA_WEAK, Clause, Finding, is_name
+from proxy.grounding.records.clause import MAX_EXTRA_WEAK, NAMED_BY_MEANING, Clause, Finding, is_name
 from proxy.grounding.values.arithmetic import DIFFERENCE, MEAN, SUM
 from proxy.language.dates import date_agrees
 from proxy.language.quantities import Quantity, agrees
@@ -20,7 +20,7 @@ def aggregates(clause: Clause) -> Iterator[Finding]:
     """All that the clause says of many rows."""
     if len(clause.table.rows) < 2 or clause.statement.denies:
         return
-    for check in (_extremes, _sums, _differences):
+    for check in (_extremes, _comparisons, _sums, _differences):
         yield from check(clause)
 
 
@@ -109,6 +109,36 @@ def _measures(clause: Clause) -> tuple[list[int], bool]:
     if named:
         return named, True
     return ordered, False
+
+
+def _comparisons(clause: Clause) -> Iterator[Finding]:
+    """ "The Skua is longer than the Gannet": two rows by their names on either side of the "than", in a column that is named."""
+    than = next((i for i, word in enumerate(clause.words) if _COMPARES.fullmatch(word)), None)
+    named = [(span, rows) for span in clause.bound.spans for rows in span.rows.values() if len(rows) == 1 and (span.whole or span.sure)]
+    if (
+        than is None
+        or len(named) != 2
+        or len(clause.bound.spans) != 2
+        or clause.numbers
+        or clause.pronoun
+        or clause.says_more(MAX_EXTRA_WEAK)
+    ):
+        return
+    (first, (a,)), (second, (b,)) = sorted(named, key=lambda one: min(one[0].words))
+    words = [i for i in range(max(first.words) + 1, min(second.words)) if clause.words[i] in listed("more") | listed("less")]
+    if a == b or not max(first.words) < than < min(second.words) or len(words) != 1 or clause.words[words[0]] in listed("romance_degrees"):
+        return
+    columns = clause.named(lambda c: all(order_of(clause.table, r, c) is not None for r in (a, b)) and not is_name(clause.table, c))
+    if len(columns) != 1 or clause.score(columns[0]) < NAMED_BY_MEANING or listed("ranks") & set(clause.table.columns[columns[0]].words):
+        return
+    row, column = clause.table.rows[a], columns[0]
+    is_moment = clause.table.date(row, column) is not None or bool(row.minutes(column))
+    one, other = (order_of(clause.table, r, column) for r in (a, b))
+    if one is None or other is None or one == other or is_moment is not (clause.words[words[0]] in listed("temporal")):
+        return
+    shown = "; ".join(clause.table.rows[r].values[column] for r in (a, b))
+    right = one > other if clause.words[words[0]] in listed("more") else one < other
+    yield Finding(right, clause.words[words[0]], shown, a, frozenset(words), "comparison")
 
 
 def _of_one_unit(table: Table, c: int) -> bool:

@@ -27,6 +27,8 @@ MAX_NAMED_ROWS = 3
 """A value of more rows than so many is not compared: the statement may speak of others."""
 NAMED = 1.0
 """How plainly a column must be spoken of (`binding.names_column`) by its own name."""
+NAMED_BY_MEANING = 0.8
+"""The same by another word that means it."""
 MAX_EXTRA, MAX_EXTRA_WEAK = 3, 2
 """Words of a clause that name nothing in the table, up to which its values are compared; where the column is less plain."""
 _NOT_SO = LazyPattern(_TEXTS.NOT_SO)

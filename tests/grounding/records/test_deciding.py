@@ -68,6 +68,9 @@ def verdict(statement: str, *texts: str, language: str = "en") -> bool | None:
         ("The holder of Q-1 is Kim Beck.", TWO_FORMS, "en"),
         ("The state of Q-2 is lost.", TWO_FORMS, "en"),
         ("P-12 sale a las 20.30.", ORDERS, "es"),
+        ("The Gannet is longer than the Skua.", BOATS, "en"),
+        ("The Gannet has a larger crew than the Petrel.", BOATS, "en"),
+        ("Der RE 12 fährt später ab als die RB 40.", TRAINS, "de"),
     ],
 )
 def test_another_value_than_the_cells_is_contradicted(statement: str, evidence: str, language: str) -> None:
@@ -118,6 +121,10 @@ def test_what_a_cell_says_and_nothing_else_is_supported(statement: str, evidence
         ("P-19 es el pedido más barato.", ORDERS, "es"),
         ("El pedido P-14 es de Casa Luz.", ORDERS, "es"),
         ("The first L17 leaves at 7:25.", BUSES, "en"),
+        ("The Skua is longer than the Gannet.", BOATS, "en"),
+        ("The Gannet is prettier than the Skua.", BOATS, "en"),
+        ("The Petrel was launched longer ago than the Skua.", BOATS, "en"),
+        ("Die RB 40 fährt später ab als der RE 12.", TRAINS, "de"),
         ("Q-1 is lost, and its holder is Ola Stern.", TWO_FORMS, "en"),
     ],
 )
