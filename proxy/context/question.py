@@ -155,8 +155,8 @@ def _question_in(texts: Sequence[str]) -> Question:
         readings.append(_core(text))
     elif subject:
         readings.append(subject)
-    if not content and len(readings) == 1:
-        return Question(reason="no question")
+    if len(readings) == 1 and all(word in INSTRUCTION_OBJECTS for word in content):  # "What are the main points?"
+        return Question(reason="instruction" if content else "no question")
     unresolved = "leans on the question before" if before else missing_subject(text, content)
     seeks = bool(content) and _is_question(text)
     asks = seeks and _ADDRESSES_SOMEBODY.search(_explanation_topic(text) or text) is None
@@ -240,8 +240,8 @@ MANY_WORDS = 25
 """With more content words than these, a message tells a story around its question."""
 _POINTERS = {
     "en": r"it|its|they|them|theirs?|he|him|his|she|hers?|this|that|these|those|there|then|here|ones?|former|latter|same|both|else|others?",
-    "de": r"es|er|ihm|ihn|sie|sein\w{0,2}|ihr\w{0,2}|ihnen|dessen|deren|dies\w{0,2}|jene\w?|davon|dazu|dafür|damit|darin|daran|darauf|dabei"
-    r"|dort|hier|dann|solche\w?|beide\w?|sonst",
+    "de": r"es|er|ihm|ihn|sie|sein\w{0,2}|ihr\w{0,2}|ihnen|dessen|deren|dies\w{0,2}|jene\w?|drin|davon|dazu|dafür|damit|darin|daran|darauf"
+    r"|dabei|dort|hier|dann|solche\w?|beide\w?|sonst",
     "es": r"él|ella|ellos|ellas|ello|lo|le|les|sus?|est[eao]s?|es[eao]s?|aquel\w{0,3}|allí|ahí|aquí|entonces|ambos|ambas|mism[oa]s?"
     r"|otr[oa]s?",
     "fr": r"ils?|elles?|lui|leurs?|(?<!est-)(?<!est )ce|cet|cettes?|ces|cela|ça|celui|celles?|ceux|y|en|son|sa|ses|là|ici|alors|mêmes?"

@@ -86,6 +86,14 @@ class Clause:
         return [(r, self.table.rows[r]) for r in sorted(self.bound.rows)]
 
     @cached_property
+    def names_other_rows(self) -> bool:
+        """Whether it may be about another row: "at Elm, the service begins", where Oak is "out of service"."""
+        bound = self.bound
+        if any(not rows & bound.rows for rows in bound.groups.values()):
+            return True
+        return bool(self.mentioned - bound.rows) and not any(span.whole for span in bound.spans)
+
+    @cached_property
     def extra(self) -> int:
         """Words that name nothing: no value, column, number, unit or state."""
         named = self.bound.used.union(*(by for _, by in self.columns.values()), *self.statement.values_at)

@@ -369,12 +369,14 @@ def _misplaced_values(clause: Clause, r: int, row: Row) -> Iterator[Finding]:
         others = [
             s
             for s in clause.bound.spans
-            if (s.whole or (s.sure and len(s.words) > 1)) and min(s.words) > max(by) and not any(clause.score(k) for k in s.rows)
+            if (s.whole or (s.sure and len(s.words) > 1))
+            and min(s.words) > max(by)
+            and not any(clause.score(k) or k in table.distinct for k in s.rows)  # no row's name
         ]
         between = [statement.words[i].text for i in range(max(by) + 1, min(others[0].words))] if others else []
         if (
             others
-            and (not between or set(between) & listed("being"))
+            and set(between) & listed("being")
             and not set(between) & listed("of")  # "the appointment of Ada is cancelled"
             and not clause.says_more(0)
             and clause.alone

@@ -156,6 +156,8 @@ def _beside(clause: Clause, value: _Value) -> Finding | None:
         return Finding(True, value.text, table.rows[right[good[0]]].values[good[0]], right[good[0]], value.at, value.kind)
     if value.loose or value.bound or clause.hedged or not cells or (clause.computed and value.kind == "number") or _in_line(clause, value):
         return None
+    if clause.names_other_rows:
+        return None
     cells = {c: found for c, found in cells.items() if c not in clause.satisfied and _of_a_size(value, found[0][1])}
     if value.kind == "number" and not right and _reachable(clause, value):
         return None

@@ -36,6 +36,8 @@ _CLOCK = re.compile(r"(\d\d?):(\d\d)")
 _ISO = re.compile(r"(\d{4})-(0\d|1[0-2])-(\d\d)")
 _COUNT = re.compile(r"[^\d-]*(-?\d+(?:[.,]\d+)?)(?!\d)[^\d]*")
 _NOON = 12
+_YEARS = range(1500, 2101)
+"""Numbers that are written without a mark: they may be years."""
 
 Kind = Literal["number", "time", "date", "name", "state", "text"]
 
@@ -178,6 +180,6 @@ def reworded(value: str, kind: Kind, language: str, rng: random.Random) -> str:
         month = _MONTHS[language].split()[int(date[2]) - 1]
         said = _DAY.get(language, "{d} {m} {y}").format(d=int(date[3]), m=month, y=date[1])
         return said if rng.random() < 0.6 else re.sub(r"(?: de)? \d{4}$", "", said)
-    if kind == "number" and re.fullmatch(r"\d{4,}", value) and rng.random() < 0.5:
+    if kind == "number" and re.fullmatch(r"\d{4,}", value) and int(value) not in _YEARS and rng.random() < 0.5:
         return f"{int(value):,}".replace(",", {"en": ",", "fr": " "}.get(language, "."))
     return value
