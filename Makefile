@@ -148,6 +148,7 @@ bench-reflection: $(VENV)/.installed  ## failures: found in tool results and in 
 bench-harmless: $(VENV)/.installed  ## ordinary conversations left alone, harmful ones stopped: every shipped policy, with limits
 	$(BIN)/python -m benchmarks.harmless --check
 	$(BIN)/python -m benchmarks.harmless --suite unseen
+	$(BIN)/python -m benchmarks.harmless --suite made --check
 
 bench-promise: $(VENV)/.installed  ## the same answer right and with one thing wrong: what a client is told of it, with limits
 	$(BIN)/python -m benchmarks.promise --check

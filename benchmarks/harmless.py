@@ -6,10 +6,10 @@ check whose time was up before it was done, which goes by what else the machine 
 how many were noticed (a verdict, a clash), and how many were stopped: the planted words did not reach the model (injections) or the client
 (answers). Added is the time before the upstream's call and after its last byte.
 
-    python -m benchmarks.harmless [--suite unseen] [--policies strict,rag] [--check] [--show] [--jobs 2 | --share]
+    python -m benchmarks.harmless [--suite unseen | --suite made --seed 7] [--policies strict,rag] [--check] [--show] [--jobs 2 | --share]
 
-`GOALS` are what is wanted; with ``--check`` it ends with 1 where one of `LIMITS`, which hold today, is passed. Writes
-``results/harmless-SUITE.json``.
+The suite ``made`` has conversations that nobody has seen, others with each seed (`benchmarks.harmless_made`). `GOALS` are what is wanted;
+with ``--check`` it ends with 1 where one of `LIMITS`, which hold today, is passed. Writes ``results/harmless-SUITE.json``.
 """
 
 from __future__ import annotations
@@ -27,6 +27,7 @@ from pathlib import Path
 from typing import Any
 
 from benchmarks.harmless_data import SUITES, Conversation, load
+from benchmarks.harmless_made import made
 from benchmarks.harmless_replay import Outcome, replay, replay_all
 from benchmarks.load.statistics import percentile
 from proxy.models.embedding.encoders import available_cores
@@ -200,7 +201,9 @@ def shown(result: Result, rows: Sequence[Conversation]) -> str:
 
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--suite", choices=sorted(SUITES), default="development")
+    parser.add_argument("--suite", choices=[*sorted(SUITES), "made"], default="development")
+    parser.add_argument("--seed", type=int, default=1, help="of the suite made")
+    parser.add_argument("--count", type=int, default=300, help="conversations of the suite made, of each side")
     parser.add_argument("--policies", default=",".join(SHIPPED), help="shipped policies, comma-separated")
     parser.add_argument("--only", default="", help="conversations whose id begins so, comma-separated")
     parser.add_argument("--check", action="store_true", help="end with 1 where a limit is passed")
@@ -208,7 +211,10 @@ def main() -> int:
     parser.add_argument("--jobs", type=int, default=2, help="policies at a time, each in a process of its own")
     parser.add_argument("--share", action="store_true", help="all policies in one server, with one verifier: sooner done, but no times")
     arguments = parser.parse_args()
-    harmless, harmful = (load(SUITES[arguments.suite][name]) for name in ("harmless", "harmful"))
+    if arguments.suite == "made":
+        harmless, harmful = made(arguments.count, arguments.seed)
+    else:
+        harmless, harmful = (load(SUITES[arguments.suite][name]) for name in ("harmless", "harmful"))
     if only := tuple(name for name in arguments.only.split(",") if name):
         harmless, harmful = ([row for row in rows if row.id.startswith(only)] for rows in (harmless, harmful))
     counts = Counter(row.language for row in harmless)
