@@ -41,9 +41,10 @@ def by_way(found: list[Example]) -> dict[str, Example]:
     return {e.source: e for e in found}
 
 
-def test_a_sentence_is_shown_alone_and_behind_what_it_follows() -> None:
+def test_a_sentence_is_shown_alone_beside_little_else_and_behind_what_it_follows() -> None:
     found = by_way(answers.training([row()]))
-    assert {f"{answers.ALONE}/structured", f"{answers.AFTER}/structured"} == set(found)
+    assert {f"{way}/structured" for way in (answers.ALONE, answers.NEAR, answers.AFTER)} == set(found)
+    assert len(found[f"{answers.NEAR}/structured"].evidence) < len(found[f"{answers.ALONE}/structured"].evidence)
     assert row().claim == found[f"{answers.ALONE}/structured"].claim
     behind = found[f"{answers.AFTER}/structured"].claim
     assert behind == "Who checked the doses? Imre checked the northern dose. » Oona checked that of the south, 3.1 kg."
@@ -70,7 +71,14 @@ def test_what_decides_is_shown_in_training_where_retrieval_loses_it_and_not_in_w
 
 def test_forms_of_one_sentence_share_a_set_and_other_sentences_do_not() -> None:
     found = answers.training([row(), row(claim="Imre checked the south.", target=CONTRADICTED), row(sentence="2")])
-    assert {"d1/1": 4, "d1/2": 2} == Counter(e.contrast for e in found)
+    assert {"d1/1": 6, "d1/2": 3} == Counter(e.contrast for e in found)
+
+
+def test_an_edit_that_nothing_decides_stands_beside_what_its_sentence_is_about() -> None:
+    edit = row(claim="Oona checked that of the south at noon.", target=UNSUPPORTED, deciding=())
+    near = [e for e in answers.training([row(), edit]) if e.source.startswith(answers.NEAR)]
+    assert [SUPPORTED, UNSUPPORTED] == [e.target for e in near]
+    assert all("Oona" in e.evidence for e in near)
 
 
 def test_documents_are_held_out_whole(tmp_path: Path) -> None:
@@ -97,7 +105,7 @@ def test_a_wrong_sentence_whose_ground_is_nowhere_is_not_learnt_from_half_a_docu
 
 
 def test_both_bases_are_shown_answers() -> None:
-    assert {mix.group_of(source) for source in answers.SOURCES} == {answers.ALONE, answers.AFTER}
+    assert {mix.group_of(source) for source in answers.SOURCES} == {answers.ALONE, answers.NEAR, answers.AFTER}
     assert {mix.teacher_group_of(answers.SOURCES[0], language) for language in ("en", "it")} == {answers.ALONE, None}
 
 

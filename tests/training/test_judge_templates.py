@@ -8,7 +8,7 @@ from msgspec.structs import replace
 
 from benchmarks.records_values import figures, judged, made
 from training.grounding.data import CONTRADICTED, SUPPORTED, UNSUPPORTED
-from training.judge.templates import reading, tables, topics
+from training.judge.templates import examples, reading, tables, topics
 from training.judge.templates.reading import Attribute, Item, TableTemplate, TopicTemplate
 
 EGGS = Attribute(
@@ -105,3 +105,12 @@ def test_exact_rules_contradict_next_to_no_right_statement() -> None:
     assert found["harmed"]["share"] < 0.01
     assert found["precision"]["share"] > 0.96
     assert found["passed"]["share"] < 0.005
+
+
+def test_a_made_statement_is_shown_beside_what_decides_it() -> None:
+    shown = [e for seed in range(20) for e in examples.examples_of(tables.filled(BIRDS, random.Random(seed)), random.Random(seed))]
+    assert set(examples.SOURCES) == {e.source for e in shown}
+    decided = [e for e in shown if e.target != UNSUPPORTED and " " in e.claim]
+    assert decided
+    assert all(e.claim.split()[0] in e.evidence for e in decided if e.contrast.endswith(("value 0", "value 1", "value 2")))
+    assert len({e.group for e in shown}) == 20

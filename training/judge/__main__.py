@@ -36,6 +36,7 @@ from training.grounding.encoder import Encoder
 from training.grounding.export import export as write_onnx
 from training.judge import answers, chats, curve, loop, mix, packed, quantised, soft, start, turns, written
 from training.judge.bases import BASES, STUDENT, Base
+from training.judge.templates import examples as templates
 
 SEED = 18
 TOKENS = 6_000_000
@@ -175,7 +176,7 @@ def export(given: argparse.Namespace) -> None:
     base: Base = given.base
     written_ones = [e for e in mix.development_examples(given.seed, given.grounding, given.written) if e.source not in data.HELD_OUT]
     behind = [source for source in answers.SOURCES if source.startswith(answers.AFTER)]  # the product does not ask so yet
-    left_out = (written.WHOLE, turns.TURNS, chats.CHATS, *behind)
+    left_out = (written.WHOLE, turns.TURNS, chats.CHATS, *behind, *templates.SOURCES)
     examples = [e for e in (*development(given.grounding), *written_ones) if e.language in base.languages and e.source not in left_out]
     if given.rows and len(examples) > given.rows:
         examples = random.Random(given.seed).sample(examples, given.rows)

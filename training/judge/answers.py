@@ -5,8 +5,8 @@ records and logs, with a question, an answer, and for each of its sentences a pa
 how it was made. The forms of one sentence are a contrast set: they stay in one batch, and the curve says how often a right one ranks above
 an edit.
 
-A sentence is shown in two ways. `ALONE`: as the product gives it to the verifier today. `AFTER`: behind the question and the sentence
-before it, by which "it" and "there" resolve, and a mark (`presented`).
+A sentence is shown in three ways. `ALONE`: as the product gives it to the verifier today. `NEAR`: the same beside what decides and little
+else, for training. `AFTER`: behind the question and the sentence before it, by which "it" and "there" resolve, and a mark (`presented`).
 """
 
 from __future__ import annotations
@@ -25,11 +25,13 @@ from training.judge.written import TARGETS, held_out
 
 OWN = Path(__file__).parents[1] / "data" / "judge_answers.jsonl.gz"
 FILES = (Path("../shared/data/judge/answers.jsonl.gz"), OWN)
-ALONE, AFTER = "answers/alone", "answers/after"
+ALONE, NEAR, AFTER = "answers/alone", "answers/near", "answers/after"
 """Ways of showing a sentence, which stand as groups of their own."""
 STRUCTURED, PROSE = "structured", "prose"
-SOURCES = tuple(f"{way}/{form}" for way in (ALONE, AFTER) for form in (STRUCTURED, PROSE))
+SOURCES = tuple(f"{way}/{form}" for way in (ALONE, NEAR, AFTER) for form in (STRUCTURED, PROSE))
 """Of the examples made here."""
+_BESIDE = 2
+"""Most pieces beside the deciding ones in `NEAR`."""
 MARK = " » "
 """Between what a sentence follows and the sentence itself."""
 QUESTION_CHARS = 160
@@ -78,8 +80,21 @@ def presented(row: Row) -> str:
 
 
 def training(found: Sequence[Row]) -> list[Example]:
-    """Both ways of showing every row that is not held out; where retrieval loses what decides, that stands first in its evidence."""
-    return [example for row, base in _searchable(found, apart=False) for example in _examples(row, base, whole=True)]
+    """Every row that is not held out in all ways; where retrieval loses what decides, that stands first in its evidence."""
+    shown: list[Example] = []
+    decides: dict[tuple[str, str], set[int]] = {}
+    own = list(_searchable(found, apart=False))
+    for row, base in own:
+        decides.setdefault((row.document, row.sentence), set()).update(places(row, base))
+    for number, (row, base) in enumerate(own):
+        shown += _examples(row, base, whole=True)
+        if deciding := decides[row.document, row.sentence]:  # an edit that nothing decides stands beside what its sentence is about
+            others = [i for i in base.by_terms(row.claim, range(len(base))) if i not in deciding]
+            text = base.text([*deciding, *others[: number % (_BESIDE + 1)]])
+            form = STRUCTURED if row.structured else PROSE
+            contrast = f"{row.document}/{row.sentence}"
+            shown.append(Example(row.claim, text, row.target, f"{NEAR}/{form}", row.language, row.document, contrast))
+    return shown
 
 
 def development(found: Sequence[Row]) -> list[Example]:

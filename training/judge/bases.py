@@ -45,7 +45,7 @@ STUDENT = Base(
     MAX_TOKENS,
     1e-4,
     4096,
-    0,
+    2,
     25.0,
     None,
     start_share=0.3,

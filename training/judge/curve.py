@@ -18,6 +18,7 @@ from training.grounding.data import CONTRADICTED, HELD_OUT, SUPPORTED
 from training.judge import answers
 from training.judge.chats import CHATS
 from training.judge.packed import Pack
+from training.judge.templates.examples import SOURCES as TEMPLATES
 from training.judge.turns import TURNS
 from training.judge.written import FOUND, FOUND_EVEN, NEAR, NEAR_EVEN, WHOLE
 
@@ -50,6 +51,7 @@ def point(development: Pack, probabilities: Floats) -> Point:
         rows = development.sources == source
         names |= {name: rows} | {f"{name} {language}": rows & own for language, own in spoken.items()}
     names |= {"written whole": development.sources == WHOLE, **{name: development.sources == name for name in HELD_OUT}}
+    names["templates"] = np.isin(development.sources, TEMPLATES)
     for way in (answers.ALONE, answers.AFTER):
         own = np.char.startswith(development.sources, way)
         names |= {way: own} | {f"{way}/{form}": development.sources == f"{way}/{form}" for form in (answers.STRUCTURED, answers.PROSE)}

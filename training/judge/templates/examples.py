@@ -25,13 +25,13 @@ _NEAR_CHARS = 900
 
 def training(rng: random.Random) -> list[Example]:
     """Of the templates that are not held out."""
-    return [example for document in _made(rng, DOCUMENTS, apart=False) for example in _examples(document, rng)]
+    return [example for document in _made(rng, DOCUMENTS, apart=False) for example in examples_of(document, rng)]
 
 
 def development() -> list[Example]:
     """Of those that are, as retrieval finds their evidence; the same each time."""
     rng = random.Random(15)
-    return [example for document in _made(rng, HELD_OUT_DOCUMENTS, apart=True) for example in _examples(document, rng, near=0.0)]
+    return [example for document in _made(rng, HELD_OUT_DOCUMENTS, apart=True) for example in examples_of(document, rng, near=0.0)]
 
 
 def _made(rng: random.Random, documents: tuple[int, int], *, apart: bool) -> Iterator[MadeDocument]:
@@ -41,7 +41,8 @@ def _made(rng: random.Random, documents: tuple[int, int], *, apart: bool) -> Ite
     yield from (topics.filled(rng.choice(prose), rng, shown) for _ in range(documents[1]))
 
 
-def _examples(document: MadeDocument, rng: random.Random, near: float = _NEAR_SHARE) -> Iterator[Example]:
+def examples_of(document: MadeDocument, rng: random.Random, near: float = _NEAR_SHARE) -> Iterator[Example]:
+    """Its statements, a share `near` of them beside the deciding pieces and at most two others."""
     base = EvidenceBase([Evidence(document.text)])
     name = f"{document.name} {rng.random():.9f}"  # a template's documents are others each time
     for statement in document.statements:
