@@ -89,7 +89,7 @@ class Clause:
     def names_other_rows(self) -> bool:
         """Whether it may be about another row: "at Elm, the service begins", where Oak is "out of service"."""
         bound = self.bound
-        if any(not rows & bound.rows for rows in bound.groups.values()):
+        if any(not any(rows & bound.rows for rows in span.rows.values()) for span in bound.spans):
             return True
         return bool(self.mentioned - bound.rows) and not any(span.whole for span in bound.spans)
 

@@ -35,7 +35,7 @@ from proxy.grounding.values.stated import (
 from proxy.language.dates import Date, Time
 from proxy.language.names import Name, bare, missing_name, name_words, read_names
 from proxy.language.patterns import LazyPattern, phrases
-from proxy.language.quantities import MONEY, Quantities, Quantity, read_quantities
+from proxy.language.quantities import MONEY, Quantities, Quantity, agrees, read_quantities
 from proxy.language.text import fold, is_negated
 
 _TEXTS = phrases(Path(__file__).parent)
@@ -255,7 +255,7 @@ def _in_place(value: Value, claim: str, quantities: Quantities, sentence: str, l
 
 def _number_in_place(number: Quantity, claim: str, quantities: Quantities, sentence: str) -> tuple[str, bool]:
     """A number of the same dimension, or beside the same word, that is none of the claim's others; "" where one in the place is within the
-    claim's bound.
+    claim's bound, or the claim's within the sentence's: "with 50 litres" where an apron is needed "above 5".
     """
     others = [o for o in _others(number, claim, quantities, sentence) if isinstance(o, Quantity)]
     distinct = list({round(o.base_values()[0], 9): o for o in others}.values())
@@ -265,6 +265,8 @@ def _number_in_place(number: Quantity, claim: str, quantities: Quantities, sente
     if number.spelled and number.values[0] <= MAX_COUNTED and not number.dimension:
         distinct = [o for o in distinct if _same_noun(claim, number, sentence, o) and o.values[0] <= 2 * MAX_COUNTED]
     within = [o for o in read_evidence(sentence).quantities.numbers if number.relation in ("min", "max") and agrees_strictly(number, o)]
+    if not number.relation:
+        within += [o for o in distinct if o.relation in ("min", "max") and agrees(o, number)]
     return _outside(within, _nearest(claim, number, sentence, [*distinct, *within], alone=bool(number.dimension)))
 
 

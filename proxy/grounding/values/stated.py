@@ -36,6 +36,9 @@ MAX_LOOKED, MAX_LOOKED_TOGETHER = 50_000, 500_000
 _JOINT = re.compile(
     r"[ \u00a0](?:and|und|y|e|et|&|of|de|del|della|du|von|der)[ \u00a0](?:(?:the|der|die|das|el|la|los|las|le|les|l['’])[ \u00a0]?)?"
 )
+_ARTICLE_CHARS = 8
+_OF_A_KIND = re.compile(r"\b(?:[Kk]?[Ee]ine?[mnrs]?|[Jj]ede[mnrs]?)\s$")
+"""Before a noun in German that is then no name: "ist eine Schürze Pflicht"."""
 _GERMAN_PAIR = re.compile(r"(?:(?<=[a-zäöüß,(] )|(?<=Dr\. )|(?<=Prof\. ))([A-ZÄÖÜ][\w-]{2,} [A-ZÄÖÜ][\w-]{2,})\b(?! [A-ZÄÖÜ])")
 _GERMAN_PLACE = re.compile(r"\b(?:in|aus|nach) ([A-ZÄÖÜ][a-zäöüß-]{2,})\b(?! [A-ZÄÖÜ])")
 _MONTHS = (
@@ -256,7 +259,8 @@ def names_in(text: str, language: str, *, every_capital: bool = False, opening_i
     """
     spans = [(name.start, name.end) for name in read_names(text, language, every_capital=every_capital)]
     if language == "de" and not every_capital:
-        spans += [m.span(1) for pattern in (_GERMAN_PLACE, _GERMAN_PAIR) for m in pattern.finditer(text)]
+        pairs = (m for pattern in (_GERMAN_PLACE, _GERMAN_PAIR) for m in pattern.finditer(text))
+        spans += [m.span(1) for m in pairs if _OF_A_KIND.search(text, max(0, m.start(1) - _ARTICLE_CHARS), m.start(1)) is None]
     found: dict[int, Name] = {}
     for start, end in spans:
         at = start

@@ -57,6 +57,7 @@ def test_a_date_that_no_other_day_tells_is_one(claim: str, sentence: str) -> Non
         ("El plan cuesta 45 euros al mes.", "El plan cuesta 30 euros al mes.", "es", ("45 euros", "30 euros")),
         ("La tour se trouve à Rome.", "La tour se trouve à Paris.", "fr", ("Rome", "Paris")),
         ("La tour a été inaugurée en 1923.", "La tour a été inaugurée en 1889.", "fr", ("1923", "1889")),
+        ("Cash is covered up to 500 euros.", "Cash is covered up to 900 euros.", "en", ("500 euros", "900 euros")),
         ("The permit is valid until 30 June 2025.", "The permit is valid until 31 May 2025.", "en", ("30 June 2025", "31 May 2025")),
         ("Ruth has lived there since 1922.", "Ruth has lived there since 1933, and the roof is of 1990.", "en", ("1922", "1933")),
         ("It contains up to 59% fat.", "It contains up to 20% fat, the older kind 7% at most.", "en", ("59%", "20%")),
@@ -122,6 +123,8 @@ def test_a_date_that_no_span_leads_to_is_a_contradiction(claim: str, sentence: s
         ("The WHO published the report.", "The World Health Organization published the report.", "en"),
         ("Exactly it is 25.8479 and 25.1771 ct.", "The price is 25.85 ct, rounded.", "en"),
         ("The pump holds 4.0312 bar.", "The pump holds 4.03 bar.", "en"),
+        ("An apron is a must with 50 litres.", "With more than 5 litres an apron is a must.", "en"),
+        ("Bei 50 Litern ist eine Schürze Pflicht.", "Bei mehr als 5 Litern ist eine Schürze zu tragen.", "de"),
     ],
 )
 def test_the_same_value_in_another_form_is_none(claim: str, sentence: str, language: str) -> None:
