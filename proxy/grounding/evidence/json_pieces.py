@@ -18,7 +18,7 @@ from msgspec import Struct
 from proxy.grounding.evidence.structured import MAX_PIECE_CHARS, EvidencePiece, Line
 from proxy.language.json.strings import JsonNode, nodes_of
 
-_OPENING = re.compile(r"[ \t]*(?:(?P<label>[^{}\[\]\n]{1,80}?)[ \t]*[:=][ \t]*)?(?P<value>\{|\[\s*[{\[])")
+_OPENING = re.compile(r"(?:(?P<label>[^\s{}\[\]][^{}\[\]\n]{0,79}?)[:=][ \t]{0,8})?(?P<value>\{|\[\s{0,64}[{\[])")
 """An object or a list of them, perhaps behind its label: "Order 17: {…}"."""
 _DECODER = json.JSONDecoder()
 _BROKEN_CHARS = 100_000
@@ -56,7 +56,8 @@ class JsonFinder:
 
     def at(self, line: Line) -> JsonAt | None:
         """The object or list of such that a line begins with, or has behind a label; None where something else follows it, too."""
-        opening = _OPENING.match(self.text, line[1]) if self._left > 0 else None
+        said, start = line
+        opening = _OPENING.match(self.text, start + len(said) - len(said.lstrip())) if self._left > 0 else None
         if opening is None:
             return None
         begin = opening.start("value")

@@ -334,6 +334,8 @@ def test_broken_json_is_not_read_from_each_of_its_lines_to_the_end() -> None:
         base('["a",\n' * 30_000)
         base('{"a": ' * 50_000)
         base("{'a': {'b\n" * 20_000)
+        base(" \t" * 20_000)
+        base("[ \t" * 20_000)
 
 
 def test_a_cut_object_keeps_its_first_member() -> None:

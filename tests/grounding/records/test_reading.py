@@ -102,6 +102,7 @@ def test_reading_costs_no_more_than_the_length() -> None:
         read("{" * 60_000)
         read("a: b\n" * 20_000)
         read('["a",\n' * 20_000)
+        read(" \t" * 20_000)
         read("| a " * 20_000 + "\n" + "| - " * 20_000)
 
 
