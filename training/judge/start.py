@@ -14,8 +14,9 @@ import json
 import unicodedata
 import zipfile
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import torch
@@ -133,8 +134,20 @@ def _single(piece: str) -> bool:
 
 def save(model: Encoder, path: Path) -> None:
     """`model` in 8 bits (matrices) and 32 (the rest); in files of `PIECE_BYTES`, ``start.npz.00`` and so on, where it is larger."""
-    arrays: dict[str, NDArray[np.generic]] = {"config": np.array(json.dumps(model.config))}
-    for name, value in model.state_dict().items():
+    held = io.BytesIO()
+    np.savez_compressed(held, config=np.array(json.dumps(model.config)), **_coded(model.state_dict()))
+    path.parent.mkdir(parents=True, exist_ok=True)
+    for old in (path, *_parts(path)):
+        old.unlink(missing_ok=True)
+    if held.tell() <= PIECE_BYTES:
+        path.write_bytes(held.getvalue())
+    else:
+        _write_parts(held.getvalue(), path)
+
+
+def _coded(state: Mapping[str, torch.Tensor]) -> dict[str, NDArray[np.generic]]:
+    arrays: dict[str, NDArray[np.generic]] = {}
+    for name, value in state.items():
         given = value.float().numpy()
         if given.ndim == 2 and given.shape[1] % BLOCK == 0:
             blocks = given.reshape(given.shape[0], -1, BLOCK)
@@ -143,15 +156,19 @@ def save(model: Encoder, path: Path) -> None:
             arrays[f"{name}:scale"] = scale.astype(np.float32)
         else:
             arrays[name] = given
-    held = io.BytesIO()
-    np.savez_compressed(held, **arrays)
-    path.parent.mkdir(parents=True, exist_ok=True)
-    for old in (path, *_parts(path)):
-        old.unlink(missing_ok=True)
-    if held.tell() <= PIECE_BYTES:
-        path.write_bytes(held.getvalue())
-    else:
-        _write_parts(held.getvalue(), path)
+    return arrays
+
+
+def _decoded(saved: Any) -> dict[str, torch.Tensor]:
+    state: dict[str, torch.Tensor] = {}
+    for name in saved.files:
+        if name.endswith(":codes"):
+            base = name.removesuffix(":codes")
+            values = saved[name].astype(np.float32) * saved[f"{base}:scale"][..., None]
+            state[base] = torch.from_numpy(values.reshape(len(values), -1))
+        elif name != "config" and ":" not in name:
+            state[name] = torch.from_numpy(saved[name].astype(np.float32))
+    return state
 
 
 def _write_parts(data: bytes, path: Path) -> None:
@@ -168,25 +185,16 @@ def load(path: Path) -> Encoder:
     parts = [path] if path.exists() else _parts(path)
     if not parts:
         raise SystemExit(f"{path} is missing: run python -m training.judge pack first")
-    state: dict[str, torch.Tensor] = {}
     with np.load(io.BytesIO(b"".join(part.read_bytes() for part in parts))) as saved:
         model = Encoder(**json.loads(str(saved["config"])))
-        for name in saved.files:
-            if name.endswith(":codes"):
-                base = name.removesuffix(":codes")
-                values = saved[name].astype(np.float32) * saved[f"{base}:scale"][..., None]
-                state[base] = torch.from_numpy(values.reshape(len(values), -1))
-            elif name != "config" and ":" not in name:
-                state[name] = torch.from_numpy(saved[name])
-    model.load_state_dict(state)
+        model.load_state_dict(_decoded(saved))
     return model
 
 
 def write_pieces(model: Encoder, folder: Path) -> None:
-    """What was trained of `model`, 16 bits a number, in files of at most `PIECE_BYTES`."""
+    """What was trained of `model`, as `save` writes it, in files of at most `PIECE_BYTES`."""
     held = io.BytesIO()
-    trained = {name: value.half().numpy() for name, value in model.state_dict().items() if not name.startswith(FROZEN)}
-    np.savez(held, **trained)
+    np.savez_compressed(held, **_coded({name: value for name, value in model.state_dict().items() if not name.startswith(FROZEN)}))
     folder.mkdir(parents=True, exist_ok=True)
     _write_parts(held.getvalue(), folder / "weights")
 
@@ -194,5 +202,4 @@ def write_pieces(model: Encoder, folder: Path) -> None:
 def read_pieces(model: Encoder, folder: Path) -> None:
     """Put what `write_pieces` wrote into `model`, the start of the same training."""
     with np.load(io.BytesIO(b"".join(path.read_bytes() for path in sorted(folder.glob("weights.*"))))) as saved:
-        state = {name: torch.from_numpy(saved[name].astype(np.float32)) for name in saved.files}
-    model.load_state_dict({**model.state_dict(), **state})
+        model.load_state_dict({**model.state_dict(), **_decoded(saved)})
