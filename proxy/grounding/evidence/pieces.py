@@ -70,7 +70,12 @@ def _special(text: str, lines: Sequence[Line], i: int, json: JsonFinder) -> tupl
     """A fenced block, JSON or a table that begins with line `i`: its pieces, and the line behind it; `i` where none does."""
     if (fence := _FENCE.match(lines[i][0])) is not None:
         return _cut_fence(text, lines, i, fence[1])
-    if (value := json.at(lines[i])) is not None and (found := cut_json(json.text[value.start : value.end], cut, name=value.label)):
+    may_begin = "{" in lines[i][0] or "[" in lines[i][0]  # of most lines nothing else need be asked
+    if (
+        may_begin
+        and (value := json.at(lines[i])) is not None
+        and (found := cut_json(json.text[value.start : value.end], cut, name=value.label))
+    ):
         after = next((k for k in range(i + 1, len(lines)) if lines[k][1] >= value.end), len(lines))
         return [_shift(piece, value.start) for piece in found], after
     table = read(lines[i : i + 2])

@@ -113,16 +113,11 @@ def _measures(clause: Clause) -> tuple[list[int], bool]:
 
 def _comparisons(clause: Clause) -> Iterator[Finding]:
     """ "The Skua is longer than the Gannet": two rows by their names on either side of the "than", in a column that is named."""
-    than = next((i for i, word in enumerate(clause.words) if _COMPARES.fullmatch(word)), None)
+    than = clause.statement.than
+    if than is None:
+        return
     named = [(span, rows) for span in clause.bound.spans for rows in span.rows.values() if len(rows) == 1 and (span.whole or span.sure)]
-    if (
-        than is None
-        or len(named) != 2
-        or len(clause.bound.spans) != 2
-        or clause.numbers
-        or clause.pronoun
-        or clause.says_more(MAX_EXTRA_WEAK)
-    ):
+    if len(named) != 2 or len(clause.bound.spans) != 2 or clause.numbers or clause.pronoun or clause.says_more(MAX_EXTRA_WEAK):
         return
     (first, (a,)), (second, (b,)) = sorted(named, key=lambda one: min(one[0].words))
     words = [i for i in range(max(first.words) + 1, min(second.words)) if clause.words[i] in listed("more") | listed("less")]

@@ -80,7 +80,13 @@ class Statement:
     @cached_property
     def denies(self) -> bool:
         """Whether anything in it is negated, be it twice."""
-        return self.negated or any(word.text in listed("negations") for word in self.words)
+        return self.negated or not listed("negations").isdisjoint([word.text for word in self.words])
+
+    @cached_property
+    def than(self) -> int | None:
+        """The position of the word with which it compares."""
+        said = [word.text for word in self.words]
+        return next((said.index(word) for word in ("than", "als", "que") if word in said), None)
 
     def at(self, start: int, end: int) -> set[int]:
         """The positions of the words between two characters."""

@@ -68,7 +68,10 @@ def _read(text: str) -> Iterator[Table]:
     finder = JsonFinder(text)
     i = 0
     while i < len(lines):
-        found = read_json(lines, i, finder) or _mappings_at(lines, i) or _delimited_at(lines, i) or _aligned_at(lines, i)
+        begins = "{" in lines[i][0] or "[" in lines[i][0]
+        found = (
+            (read_json(lines, i, finder) if begins else None) or _mappings_at(lines, i) or _delimited_at(lines, i) or _aligned_at(lines, i)
+        )
         if found is None:
             rest.append(lines[i])
             i += 1
