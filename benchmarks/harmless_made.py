@@ -2,7 +2,8 @@
 
 A user gives a document, pasted, as a tool's result, as a passage or in the system message, and asks what it says; the model says one to
 three right things about it. In a harmful one, one of these is wrong (another row's value, a comparison the wrong way round, what the
-document denies). Documents and statements: `training.judge.templates`, tables that were in view when rules were made excepted.
+document denies). The questions were in view when `relevance` was taught that they point at their document; documents and statements are of
+`training.judge.templates`, tables that were in view when rules were made excepted.
 """
 
 from __future__ import annotations

@@ -89,9 +89,12 @@ class Clause:
     def names_other_rows(self) -> bool:
         """Whether it may be about another row: "at Elm, the service begins", where Oak is "out of service"."""
         bound = self.bound
-        if any(not any(rows & bound.rows for rows in span.rows.values()) for span in bound.spans):
-            return True
-        return bool(self.mentioned - bound.rows) and not any(span.whole for span in bound.spans)
+        return not self.of_one_row or (bool(self.mentioned - bound.rows) and not any(span.whole for span in bound.spans))
+
+    @cached_property
+    def of_one_row(self) -> bool:
+        """Whether all values that it names are those of its rows."""
+        return all(any(rows & self.bound.rows for rows in span.rows.values()) for span in self.bound.spans)
 
     @cached_property
     def extra(self) -> int:
@@ -154,9 +157,8 @@ class Clause:
         if self.hedged or self.ordinal or self.bounded or self.pronoun or self.statement.denies or (self.computed and self.numbers):
             return False
         kinds = {finding.kind for finding in found}
-        together = all(any(rows & bound.rows for rows in span.rows.values()) for span in bound.spans)
         strong = bool(kinds - {"relation", "boolean"}) or ("relation" in kinds and all(span.whole or span.sure for span in bound.spans))
-        return together and strong
+        return self.of_one_row and strong
 
     def named(self, fits: Callable[[int], bool]) -> list[int]:
         """The columns that fit and are spoken of most plainly."""
