@@ -17,7 +17,8 @@ from __future__ import annotations
 import asyncio
 import logging
 import time
-from collections.abc import Awaitable, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import suppress
 from typing import Any
 
 import orjson
@@ -92,6 +93,8 @@ class Delivery(Struct):
             refuse_unreadable(self.exchange, problem)
 
 
+TAIL_S = 1.0
+"""So long an upstream has for what comes behind the end mark of a stream: as a rule the end of its body, and nothing else."""
 PATIENCE_S = 0.5
 """So long a client waits under tap for checks, which change nothing of what it gets."""
 
@@ -198,7 +201,7 @@ async def deliver_tap(d: Delivery) -> None:
             ended = await _tap_with_verdict(d, stream)
         else:
             size, breather, whole = 0, Breather(), sse.WholeEvents()
-            async for chunk in d.reply.chunks():
+            async for chunk in _through_end(d, stream):
                 await breather.yield_if_due()
                 size += len(chunk)
                 if size <= d.max_bytes:
@@ -225,6 +228,24 @@ async def deliver_tap(d: Delivery) -> None:
         await d.responder.end(b"" if stream.done or ended else stream.end())
         if not ended:
             await _check_afterwards(d)
+
+
+async def _through_end(d: Delivery, stream: AnswerStream) -> AsyncIterator[bytes]:
+    """The reply's bytes. Once the answer's end mark has left the client may go: the answer is whole, and what may still come is not waited
+    for long. (openai-python closes the connection at ``[DONE]``.)
+    """
+    chunks = d.reply.chunks()
+    async for chunk in chunks:
+        yield chunk
+        if stream.done:
+            break
+    d.responder.unwatch()
+    until = asyncio.get_running_loop().time() + TAIL_S
+    with suppress(TimeoutError, StopAsyncIteration):
+        while True:
+            async with asyncio.timeout_at(until):
+                chunk = await anext(chunks)
+            yield chunk
 
 
 async def _tap_with_verdict(d: Delivery, stream: AnswerStream) -> bool:

@@ -154,6 +154,26 @@ async def test_tap_delivers_a_stream_first_and_says_of_a_whole_answer_what_its_c
     assert ["block", "block"] == [r["outcome"] for r in records]
 
 
+@pytest.mark.parametrize("leaves", [True, False])
+async def test_a_tapped_stream_is_whole_at_its_end_mark_whatever_its_upstream_still_does(
+    start: Start, leaves: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """openai-python closes the connection at ``[DONE]``; a server may hold its end back."""
+    monkeypatch.setattr(tap, "TAIL_S", 0.1)
+    events = streamed(["LATE"])
+    endless = stream([*events, b": never\n\n"], wait={len(events): asyncio.Event()})
+    async with start(endless, policy=policy("tap", "score"), stages=ALL) as proxy:
+        async with proxy.open(STREAM) as response:
+            got = b""
+            while b"[DONE]\n\n" not in got or not leaves:
+                if not (piece := await response.content.readany()):
+                    break
+                got += piece
+        record = await proxy.record_of(response)
+    assert b"".join(events) == got
+    assert (200, "block") == (record["status"], record["outcome"])
+
+
 async def test_tap_puts_the_verdict_inline_where_asked(start: Start) -> None:
     async with start(stream(streamed(["LATE"])), reply(completion("LATE")), policy=policy("tap", "score"), stages=ALL) as proxy:
         events = (await proxy.post(STREAM, x_groundwire_inline="1")).body.split(b"\n\n")
