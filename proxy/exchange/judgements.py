@@ -35,6 +35,9 @@ class Claim(Struct, frozen=True):
     """What was stated before it, where it begins with a pronoun ("Its price is 9."): whose price is said there. Of a label with its
     value in a list ("Price: 9"), the line above the list, with a colon at its end."""
 
+    wrong_sum: str = ""
+    """Of the total of a list or table that does not add up to it: the sum that it says, written out: ``£116 + £57 = £183``."""
+
     @property
     def question_and_text(self) -> str:
         """What is searched for, and judged."""

@@ -22,8 +22,10 @@ from msgspec.structs import replace
 
 from proxy.exchange.judgements import Claim
 from proxy.grounding.claims.checkable import conceded, has_verb, is_fragment, is_unfinished, is_yes_or_no, line_marks, plain, reason_of
+from proxy.grounding.claims.totals import Totals, has_amount, sums_of
 from proxy.grounding.evidence.json_pieces import places
 from proxy.grounding.evidence.pieces import cut
+from proxy.grounding.values.arithmetic import calculation
 from proxy.language.detection import language
 from proxy.language.json.strings import JsonString, strings_of
 from proxy.language.lru import LRU
@@ -83,11 +85,14 @@ class ClaimReader:
         """Cells of the first row of the table we are in."""
         self._separated = False
         """Whether its separator row has come."""
+        self._rows: list[list[str]] = []
+        """Those behind it so far."""
         self._leads: list[tuple[int, str]] = []
         """Lead-ins with their indents, outermost first: -1 for a paragraph or heading before the list."""
         self._in_list = False
         self._before = ""
         """What was stated last without a pronoun for its subject."""
+        self._totals = Totals()
 
     def read(self, sentence: str, offset: int) -> list[Claim]:
         """The claims of the next sentence, which `offset` characters of the choice's text precede."""
@@ -115,12 +120,19 @@ class ClaimReader:
             return [Claim(body, start, end, checkable=False, reason="code")]
         if starts_line and self._blank:
             self._table = None
+        if not starts_line and has_amount(body):
+            self._totals.spoil()
         if starts_line and (row := _cells(body, self._table is not None)) is not None:
             return self._row(row, body, start)
         if starts_line:
             self._table = None
             if _RULE.match(body):
                 return [Claim(body, start, end, checkable=False, reason="empty")]
+            marks = line_marks(body)
+            item = marks > 0 and _ITEM.match(body) is not None
+            sum_said = self._totals.line(plain(body[marks:]), indent, item=item)
+            if sum_said and (found := calculation(sum_said)) is not None and not found.right:
+                return [Claim(plain(body[marks:]), start, end, wrong_sum=sum_said)]
             if _HEADING.match(body):
                 text = plain(body[line_marks(body) :])
                 self._leads, self._in_list, self._before = [(-1, _as_lead_in(text))], False, ""
@@ -146,7 +158,7 @@ class ClaimReader:
         """A row with its columns' names; the first row and the separator are no claims."""
         self._leads, self._in_list, self._before = [], False, ""
         if self._table is None:
-            self._table, self._separated = row, False
+            self._table, self._separated, self._rows = row, False, []
             return []
         if _SEPARATOR.fullmatch(body):
             self._separated = True
@@ -155,7 +167,10 @@ class ClaimReader:
         cells = [(names[i] if i < len(names) else "", cell) for i, cell in enumerate(row) if cell.lower() not in _NO_VALUE]
         text = "; ".join(f"{name}: {cell}" if name else cell for name, cell in cells)
         checkable = any(c.isalnum() for _, cell in cells for c in cell)
-        return [Claim(text, start, start + len(body), checkable=checkable, reason="" if checkable else "empty")]
+        sums = map(calculation, sums_of(names, self._rows, row))
+        wrong = next((found.text for found in sums if found is not None and not found.right), "")
+        self._rows.append(row)
+        return [Claim(text, start, start + len(body), checkable=checkable, reason="" if checkable else "empty", wrong_sum=wrong)]
 
     # ---- lists and paragraphs ----
 

@@ -16,11 +16,12 @@ from msgspec import Struct
 from proxy.exchange.judgements import UNKNOWN_LANGUAGE, Claim, DecidedBy, Label, Support
 from proxy.grounding.evidence.gathering import EvidenceBase, Selection
 from proxy.grounding.records.deciding import decide
-from proxy.grounding.values.arithmetic import calculation, is_derived
+from proxy.grounding.values.arithmetic import MISTAKEN, calculation, is_derived
 from proxy.grounding.values.consistency import differences
 from proxy.grounding.values.slots import Slot, instead, slot, swaps
 from proxy.grounding.values.stated import follows, missing_names, unsaid_numbers
 from proxy.language.quantities import read_quantities
+from proxy.language.text import is_negated
 from proxy.offloop import check
 
 if TYPE_CHECKING:
@@ -128,6 +129,16 @@ def by_records(one: OpenClaim, base: EvidenceBase) -> ClaimDecision | None:
     return ClaimDecision("contradicted", "exact", position, found.evidence if found.replaces else "", reason, by_table)
 
 
+def by_calculation(one: OpenClaim, base: EvidenceBase) -> ClaimDecision | None:
+    """That a claim writes out a calculation that is wrong, or is a total that is, and neither says so nor quotes it; else None."""
+    written = calculation(one.claim.wrong_sum or one.claim.text)
+    if written is None or written.right or is_negated(one.claim.text, one.language) or MISTAKEN.search(one.claim.text):
+        return None
+    if any((written.text if not one.claim.wrong_sum else one.claim.text) in text for text in base.material):
+        return None
+    return ClaimDecision("contradicted", "recomputed", instead=written.result, reason=f"calculation {written.text}")
+
+
 def compare(one: OpenClaim, base: EvidenceBase, thresholds: ClaimThresholds) -> None:
     """Decide a claim where no values need to be compared; else set what differs from the evidence, and what could stand in its place."""
     one.decision = _plain(one, base, thresholds)
@@ -144,14 +155,13 @@ def _plain(one: OpenClaim, base: EvidenceBase, thresholds: ClaimThresholds) -> C
     position = base.literal(text)
     if position is not None:
         return ClaimDecision("supported", "literal", position)
+    if (wrong := by_calculation(one, base)) is not None:
+        return wrong
     if one.support is not None and one.support.supported >= thresholds.min_support:
         return ClaimDecision("supported", "model")
-    written = calculation(text)
-    if written is not None:
-        label: Label = "supported" if written.right else "contradicted"
-        reason = "" if written.right else f"calculation {written.text}"
-        return ClaimDecision(label, "recomputed", instead="" if written.right else written.result, reason=reason)
-    return ClaimDecision("supported", "recomputed") if follows(text, base.material) else None
+    if calculation(text) is not None or follows(text, base.material):
+        return ClaimDecision("supported", "recomputed")
+    return None
 
 
 def _comparable(one: OpenClaim, base: EvidenceBase) -> bool:

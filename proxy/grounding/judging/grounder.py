@@ -236,7 +236,7 @@ class Grounder:
 
     # ---- the judgement ----
 
-    def _judgements(self, claims: Sequence[OpenClaim], base: EvidenceBase) -> dict[tuple[str, str], Judgement]:
+    def _judgements(self, claims: Sequence[OpenClaim], base: EvidenceBase) -> dict[tuple[str, str, str], Judgement]:
         return {_key(one.claim): self._judgement(one, base) for one in each(claims)}
 
     def _judgement(self, one: OpenClaim, base: EvidenceBase) -> Judgement:
@@ -269,9 +269,9 @@ class Grounder:
         )
 
 
-def _key(claim: Claim) -> tuple[str, str]:
-    """Claims with the same words are judged once, unless their pronoun may mean another thing."""
-    return claim.before, claim.question_and_text
+def _key(claim: Claim) -> tuple[str, str, str]:
+    """Claims with the same words are judged once, unless their pronoun may mean another thing, or they are the totals of two lists."""
+    return claim.before, claim.question_and_text, claim.wrong_sum
 
 
 def _unasked(claim: Claim) -> Judgement:
@@ -283,7 +283,7 @@ def _unasked(claim: Claim) -> Judgement:
 def _decide_by_records(claims: Sequence[OpenClaim], base: EvidenceBase) -> None:
     """Those to which the cells of a table say something, before any model."""
     for one in each(claims):
-        one.decision = deciding.by_records(one, base)
+        one.decision = deciding.by_calculation(one, base) or deciding.by_records(one, base)
 
 
 def _set_languages(claims: Sequence[OpenClaim], tongue: str) -> None:

@@ -34,6 +34,18 @@ def follows_from(claim: str, *texts: str, language: str = "en", asked: str = "")
         ("2 + 3 × 4 = 14", True, "14"),
         ("The total of 120 and 80 is 210.", False, "200"),
         ("Die Summe von 120 und 80 ist 200.", True, "200"),
+        ("Petrol (Shell, Circle K): €61.00 + €54.50 = €119.50", False, "115.5"),
+        ("Travel: €148.60 + €92.40 + €37.80 = €278.80", True, "278.8"),
+        ("4 nights × £29 = £116", True, "116"),
+        ("8 × 48 € + 30 € = 424 €", False, "414"),
+        ("17 Minuten × 0,20 € = 3,40 €", True, "3.4"),
+        ("12 × 1.234,50 € = 14.814,00 €", True, "14814"),
+        ("1,200 + 300 = 1,500", True, "1500"),
+        ("2,400 / 12 = 25", False, "200"),
+        ("50% + 10% = 60%", True, "60"),
+        ("1.43 × 500 = 716", True, "715"),  # 1.43 may be rounded
+        ("9 – 17 = 8", True, "-8"),
+        ("2 + 2 = 4, and 2 + 3 = 6.", False, "5"),
     ],
 )
 def test_a_calculation_is_checked(text: str, right: bool, result: str) -> None:
@@ -42,7 +54,25 @@ def test_a_calculation_is_checked(text: str, right: bool, result: str) -> None:
     assert (right, result) == (found.right, found.result)
 
 
-@pytest.mark.parametrize("text", ["x = 5", "f(2 + 3) = 6", "1,200 + 300 = 1,500", "50% + 10% = 60%", "In 2 + 3 days", "1 / 0 = 3"])
+@pytest.mark.parametrize(
+    "text",
+    [
+        "x = 5",
+        "f(2 + 3) = 6",
+        "In 2 + 3 days",
+        "1 / 0 = 3",
+        "1 h + 30 min = 90 min",
+        "60 km/h × 2 h = 120 km",
+        "3 adults + 2 children = 6 people",
+        "100 + 19 % = 119",
+        "2x + 3 = 7",
+        "2m + 3 = 11",
+        "10^2 + 5 = 105",
+        "(4 + 5) × 3 = 27",
+        "Hotel 280 CHF = 249,00 €",
+        "7 days × 24 hours = 168 hours",
+    ],
+)
 def test_what_can_be_read_in_two_ways_is_no_calculation(text: str) -> None:
     assert calculation(text) is None
 
