@@ -94,7 +94,12 @@ class Statement:
 
     def content(self) -> Iterator[int]:
         """The positions of words that name something."""
-        return (i for i, word in enumerate(self.words) if word.text not in listed("skipped") and len(word.text) > 1)
+        return (i for i, word in enumerate(self.words) if len(word.text) > 1 and (word.text not in listed("skipped") or self._is_code(i)))
+
+    def _is_code(self, i: int) -> bool:
+        """Whether a word is half of a name: "OB" of "OB 77", and no German "ob"."""
+        word, rest = self.words[i], self.words[i + 1 :]
+        return self.text[word.start : word.end].isupper() and bool(rest) and rest[0].text.isdigit()
 
 
 def _is_capital(raw: str, position: int, language: str) -> bool:
@@ -164,6 +169,8 @@ def _without(text: str, places: Sequence[tuple[int, int]]) -> str:
 def _content(value: str) -> tuple[str, ...]:
     """The words of a cell; without those that say nothing, unless nothing else is left."""
     found = tokens(value)
+    if len(found) == 2 and value[: len(found[0])].isupper() and (found[1].isdigit() or len(found[0]) == 1):
+        return found  # "OB 77" is a flight, and no German "ob"; "A check" is not any check
     return tuple(t for t in found if t not in listed("skipped")) or found
 
 
@@ -257,6 +264,8 @@ def _spans(statement: Statement, table: Table, index: _Index) -> list[Span]:
         few = any(len(rows) <= _FEW for rows in by_column.values())
         if len(best) > 1 and few and any(statement.words[k].text.isdigit() for k in best):  # "pump 4"
             sure = True
+        if not any(statement.words[k].is_id for k in best) and _names_columns(statement, best, by_column, table):
+            continue
         if not whole[best] and not sure:
             if not _tells(statement, best, by_column, table, index):
                 continue
@@ -266,6 +275,14 @@ def _spans(statement: Statement, table: Table, index: _Index) -> list[Span]:
             found.append(Span(best, whole[best], sure, by_column))
             taken |= best
     return found
+
+
+def _names_columns(statement: Statement, span: frozenset[int], rows: dict[int, frozenset[int]], table: Table) -> bool:
+    """Whether words are a column's, and only a part of the cells that have them: "has 24 ports" where another row has "all ports"."""
+    names = {name for column in table.columns for name in column.words}
+    if not all(any(alike(statement.words[i].text, name) for name in names) for i in span):
+        return False
+    return all(len(tokens(table.rows[r].values[c])) > len(span) for c, found in rows.items() for r in found)
 
 
 def _closest(rows: set[int], column: int, index: _Index) -> frozenset[int]:
@@ -287,8 +304,9 @@ def _match(statement: Statement, i: int, cell: Sequence[str], value: str) -> tup
         if not _same(words[i].text, token):
             continue
         run, at, want = [i], i + 1, k + 1
+        stated = len(cell) == 2 and not k and at < len(words) and words[at].text == cell[1]  # "prova enviada" is all of it
         while want < len(cell) and at < len(words) and len(run) < _MAX_SPAN:
-            if _same(words[at].text, cell[want]) and words[at].text not in lexicon().states:
+            if _same(words[at].text, cell[want]) and (stated or words[at].text not in lexicon().states):
                 run.append(at)
                 want += 1
             elif words[at].text not in listed("skipped") or words[at].text in lexicon().states:
@@ -298,7 +316,7 @@ def _match(statement: Statement, i: int, cell: Sequence[str], value: str) -> tup
             best = run
     if not best:
         return frozenset(), False
-    plain = [token for token in cell if not _is_measure(token)]
+    plain = [token for token in cell if not _is_measure(token) and not (len(token) == 1 and f"{token.upper()}." in value)]
     full = len(best) >= len(cell) or (len(best) >= max(1, len(plain)) and len(value) <= MAX_VALUE_CHARS)
     return frozenset(best), full
 

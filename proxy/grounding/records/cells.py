@@ -92,9 +92,11 @@ class Column:
             return None
         if self.words and len(self.words) == 1 and self.words[0] in listed("calendar"):
             return None
-        for word in reversed(re.findall(r"[^\W_]+[²³]?|[%€$£°]C?", _CAMEL.sub(" ", self.name).replace("_", " "))):
+        of_what = re.split(r"[ _](?:per|pro|por|par)[ _]", _CAMEL.sub(" ", self.name))[0].replace("_", " ")
+        for word in reversed(re.findall(r"[^\W_]+[²³]?|[%€$£°]C?", of_what)):
             if (unit := unit_of(word) or unit_of(word.lower()) or (unit_of(word.upper()) if len(word) < 4 else None)) is not None:
-                return unit
+                instrument = word.lower() == "meter" and len(self.words) > 1 and "(" not in self.name  # "hour_meter"
+                return None if instrument or (unit.dimension == "time" and "price" in concepts_of(self.words)) else unit
         return None
 
 

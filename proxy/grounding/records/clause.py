@@ -114,7 +114,7 @@ class Clause:
     @cached_property
     def hedged(self) -> bool:
         """Whether it compares, supposes or excepts: then what it names need not be what it says something of."""
-        return _NOT_SO.search(" ".join(word.text for word in self.whole.words)) is not None
+        return _NOT_SO.search(" ".join(word.text for word in self.whole.words if not word.is_id)) is not None  # no "si" of "SI-16"
 
     @cached_property
     def ordinal(self) -> bool:
@@ -136,12 +136,22 @@ class Clause:
     @cached_property
     def computed(self) -> bool:
         """Whether its number may be worked out of others, or two things are compared."""
+        return self.compares or self.adds
+
+    @cached_property
+    def compares(self) -> bool:
+        """Whether it says that something is more or less."""
         compares = set(self.words) & (listed("more") | listed("less"))
+        return bool(compares - listed("placing") if len(self.mentioned) == 1 and self.statement.than is None else compares)
+
+    @cached_property
+    def adds(self) -> bool:
+        """Whether it says that something is a sum, a difference or a mean."""
         of_columns = {i for _, by in self.columns.values() for i in by}  # "Total" may be a column's name
         said = " ".join(self.statement.text[w.start : w.end] for i, w in enumerate(self.statement.words) if i not in of_columns)
         operations = asked_for(said)
         left = any("stock" in concepts_of(column.words) for column in self.table.columns)  # "there are 24 left"
-        return bool(compares) or operations.sums or (operations.differences and not left) or operations.means
+        return operations.sums or (operations.differences and not left) or operations.means
 
     @cached_property
     def numbers(self) -> list[Quantity]:

@@ -14,7 +14,7 @@ from proxy.grounding.records.aggregates import aggregates
 from proxy.grounding.records.binding import Bound, Statement, bind, names_column, subject_of
 from proxy.grounding.records.cells import MAX_VALUE_CHARS, TOKEN, Row, State, Table, boolean_of, listed, states_of, tokens, words
 from proxy.grounding.records.clause import MAX_EXTRA, MAX_NAMED_ROWS, NAMED, Clause, Finding, Place, Records, is_text, spoken_states
-from proxy.grounding.records.values import values
+from proxy.grounding.records.values import denials, values
 from proxy.language.dates import date_agrees
 from proxy.language.text import fold
 from proxy.offloop import each
@@ -33,6 +33,7 @@ _MARKUP = re.compile(rf"{_CODE.pattern}|:(?:\s|$)|; ")
 """Code and places in it, rows of the answer's own tables, headings and "Total: …": what these give is often the answer's own, and no
 plain sentence."""
 _TOPIC = re.compile(r"([^:]{1,80}): (?=[A-Z])")
+_HEADED = re.compile(r"([^:]{3,80}): ([^:;]{1,60}?)\.?")
 _OWN_NAME, _MEANT = 1.5, 0.8
 """How plainly a label, and a sentence with a pronoun, must name a column (`binding.names_column`): by half its words; by what it means."""
 _FRENCH = re.compile(rf"{_CLAUSE.pattern}|\smais\s")
@@ -71,6 +72,9 @@ def decide(text: str, records: Records, language: str, before: str = "") -> Verd
         text = text[topic.end() :]
     if (fields := _fields(text, above)) is not None:
         return _of_fields(*fields, records, language)
+    if (headed := _HEADED.fullmatch(text)) is not None and not _CODE.search(text):  # "Seats on RE 48: sold out."
+        verdict = _of_sentence(f"{headed[1]} {headed[2]}", records, language)
+        return verdict if verdict is None or verdict.supported or _is_anothers(verdict, Statement(headed[1], language), _OWN_NAME) else None
     return None if _MARKUP.search(text) else _of_sentence(text, records, language, before)
 
 
@@ -169,17 +173,24 @@ def _with_subject(statement: Statement, earlier: Statement, table: Table) -> Sta
 
 
 def _clauses(text: str, language: str) -> list[str]:
-    parts = [part.strip() for part in (_FRENCH if language == "fr" else _CLAUSE).split(text)]
+    cuts = [m.span() for m in (_FRENCH if language == "fr" else _CLAUSE).finditer(text) if not _within_brackets(text, m.start())]
+    edges = [0, *(at for cut in cuts for at in cut), len(text)]
+    parts = [text[a:b].strip() for a, b in zip(edges[::2], edges[1::2], strict=True)]
     if len(parts) > 1 and len(parts[0].split()) <= _ADVERBIAL:  # "In maths, …"
         parts[:2] = [f"{parts[0]} {parts[1]}"]
     return [part for part in parts if len(part) > 3]
+
+
+def _within_brackets(text: str, at: int) -> bool:
+    """Whether brackets are open there: "1 (Ada, paid) and 2 (Bo)" is one clause about two rows."""
+    return text.count("(", 0, at) > text.count(")", 0, at)
 
 
 def _findings(clause: Clause, *, first: bool) -> Iterator[Finding]:
     if first:
         yield from aggregates(clause)
     if clause.rows:
-        for check in (values, states, booleans, relations, texts):
+        for check in (values, denials, states, booleans, relations, texts):
             yield from check(clause)
 
 
@@ -194,7 +205,10 @@ FULLY = 1.5
 
 def states(clause: Clause) -> Iterator[Finding]:
     """Words for how something stands, beside the states of the rows."""
+    longer = frozenset(i for span in clause.bound.spans if span.whole and len(span.words) > 1 for i in span.words)
     for i, spoken in spoken_states(clause.statement):
+        if i in longer:  # "granted with conditions" is not what "granted" is
+            continue
         found = {c: f for c in range(len(clause.table.columns)) if (f := _state(clause, i, spoken, c)) is not None}
         named = [c for c in found if clause.score(c) >= 0.8] or list(found)
         if len(named) == 1:  # of several settings that are on or off only the one that is named
@@ -227,7 +241,7 @@ def _state(clause: Clause, i: int, spoken: frozenset[State], column: int) -> Fin
     if not _is_plain(clause.statement, i):
         return None
     near = not denied or any(word.text in listed("negations") for word in clause.statement.words[max(0, i - 2) : i])
-    if clause.hedged or clause.says_more(1) or not near or (right and len(right) < len(found)):
+    if clause.hedged or clause.ordinal or clause.says_more(1) or not near or (right and len(right) < len(found)):
         return None
     if len(clause.table.rows) > 1 and not any(c != column or not clause.table.columns[c].name for c in clause.bound.groups):
         return None
@@ -294,7 +308,9 @@ def relations(clause: Clause) -> Iterator[Finding]:
         if not spoken.whole and not any(statement.words[i].is_id for i in spoken.words) and len(spoken.words) < 2:
             continue
         if len(spoken.words) == 1 and not _is_named(statement, *spoken.words):
-            continue
+            behind = clause.words[min(spoken.words) + 1 :][:1]
+            if not spoken.whole or clause.score(column) < NAMED or not listed("doing").isdisjoint(behind):  # "was sent to them"
+                continue
         if not cells or any(not value or is_text(table, column, value) for _, value in cells):
             continue
         said = [statement.words[i].text for i in sorted(spoken.words)]

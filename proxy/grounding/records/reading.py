@@ -40,6 +40,7 @@ _PROSE = re.compile(r"[^\W\d]{2}[\"')\]]?[.!?;](?:\s+[^\W\d_a-z]|$)")
 _FIELD = re.compile(r"\"[^\"]*\"|\[[^\]]*\]|\S+")
 _NUMBERED_LINES = re.compile(r"\s*?(\d+)\t[^\n]*\n\s*?(\d+)\t")
 _MAPPING = re.compile(r"[ \t]*(?:-[ \t]+)?(?:(?P<name>[^\s:{}#-][^:{}]{0,60}):[ \t]+)?\{(?P<inside>[^{}]{3,400})\}[ \t]*,?[ \t]*(?:#.*)?")
+_ITEM = re.compile(r"[ \t]*(?:[-*•][ \t]+)?(?:\*\*)?(?P<name>[^:|{}=]{1,60}?)(?:\*\*)?:(?:\*\*)?[ \t]+(?P<said>[^|{}=;]{3,400})")
 _BETWEEN_COMMAS = re.compile(r"(?:[^,\"]|\"[^\"]*\")+")
 _cache: LRU[tuple[Table, ...]] = LRU(2_000_000, lambda tables: 500 + 200 * sum(len(table.rows) for table in tables))
 
@@ -70,7 +71,11 @@ def _read(text: str) -> Iterator[Table]:
     while i < len(lines):
         begins = "{" in lines[i][0] or "[" in lines[i][0]
         found = (
-            (read_json(lines, i, finder) if begins else None) or _mappings_at(lines, i) or _delimited_at(lines, i) or _aligned_at(lines, i)
+            (read_json(lines, i, finder) if begins else None)
+            or _mappings_at(lines, i)
+            or _described_at(lines, i)
+            or _delimited_at(lines, i)
+            or _aligned_at(lines, i)
         )
         if found is None:
             rest.append(lines[i])
@@ -110,6 +115,34 @@ def _mappings_at(lines: Sequence[Line], i: int) -> tuple[list[Table], int] | Non
         rows.append({"": match["name"].strip(" \t\"'"), **values} if match["name"] else values)
         places.append((start, start + len(line)))
     return ([table_of(rows, places, "")], i + len(rows)) if len(rows) > 1 else None
+
+
+def _described_at(lines: Sequence[Line], i: int) -> tuple[list[Table], int] | None:
+    """Items of which each says the same of another thing: "- Ward 5C: beds 13, rounds 10:10" and "- Ward 4A: beds 27, rounds 09:00".
+
+    The words that parts at one place begin with in all lines are the column's name.
+    """
+    found: list[tuple[str, list[list[str]], int, int]] = []
+    for line, start in each(lines[i : i + MAX_ROWS]):
+        match = _ITEM.fullmatch(line)
+        parts = [part.split() for part in match["said"].rstrip(".").split(", ")] if match is not None else []
+        if match is None or not 1 < len(parts) <= MAX_COLUMNS or not all(parts) or (found and len(parts) != len(found[0][1])):
+            break
+        found.append((match["name"], parts, start, start + len(line)))
+    if len(found) < 2:
+        return None
+    shared = [_shared([parts[k] for _, parts, _, _ in found]) for k in range(len(found[0][1]))]
+    names = [" ".join(found[0][1][k][:size]) for k, size in enumerate(shared)]
+    if not all(shared) or len(set(names)) < len(names):
+        return None
+    rows = [{"": name, **{n: " ".join(p[size:]) for n, p, size in zip(names, parts, shared, strict=True)}} for name, parts, _, _ in found]
+    return [table_of(rows, [(start, end) for _, _, start, end in found], "")], i + len(found)
+
+
+def _shared(parts: Sequence[Sequence[str]]) -> int:
+    """How many words all begin with, a word left of each."""
+    most = min(map(len, parts)) - 1
+    return next((k for k in range(most) if len({part[k] for part in parts}) > 1), most)
 
 
 def _delimited_at(lines: Sequence[Line], i: int) -> tuple[list[Table], int] | None:

@@ -24,6 +24,8 @@ from proxy.offloop import each
 
 MAX_LINE_CHARS, MAX_NOUN_CHARS = 200, 20
 MAX_RATIO = 100.0
+STEPS, NEAR = (7, 12, 24, 30, 52, 60, 365, 1000, 1024, 3600, 1440), 0.06
+"""How many of one unit make one of another, and how near to that a ratio is no accident."""
 MAX_AROUND = 12
 """Rows of another table whose numbers a statement may have calculated with."""
 _WHICH = re.compile(
@@ -34,6 +36,10 @@ _WHICH = re.compile(
 """Before a number that says which one, and not how many."""
 _DAY = re.compile(r"\b(?:el|am|le|il|den|al|du|del|dal|o|no|the) $", re.I)
 """Before a bare number that may be a day of the month."""
+_LINE = re.compile(r"\b[A-Z]{1,3} $")
+"""Before a bare number that is half of a name: "S 4"."""
+_ZONE = re.compile(r"\d\d:\d\d(?::\d\d(?:\.\d+)?)? ?(?:Z\b|[+-]\d\d(?::?\d\d)?\b|(?:UTC|GMT|[A-Z]{2,4}T)\b)")
+"""A moment whose zone is told."""
 _AMBIGUOUS = re.compile(r"\b(?:pounds?|libras?)$", re.I)
 
 
@@ -72,12 +78,47 @@ def values(clause: Clause) -> Iterator[Finding]:
             yield again
 
 
+def denials(clause: Clause) -> Iterator[Finding]:
+    """What a clause says is not so, and is: the values of its one row, or names of two columns that meet in it."""
+    statement, bound = clause.statement, clause.bound
+    said = set(clause.words)
+    denying = [word for word in clause.words if word in listed("negations")]
+    if not (statement.negated and len(denying) == 1 and clause.alone and len(clause.rows) == 1 and bound.groups and clause.of_one_row):
+        return
+    if clause.hedged or clause.ordinal or clause.bounded or clause.pronoun or clause.computed or clause.says_more(MAX_EXTRA_WEAK):
+        return
+    if said & (listed("only") | listed("every") | listed("none") | listed("any_more")):
+        return
+    row = min(bound.rows)
+    if denying[0] in clause.table.rows[row].text.split():  # "sin sal", and "no" in a column of yes and no
+        return
+    found = [_denied(clause, value) for value in _values(clause) if not value.at & bound.used]
+    if all(value is not None for value in found):
+        plain = all(span.whole or any(statement.words[i].is_id for i in span.words) for span in bound.spans)
+        if first := next(iter(found), None):
+            yield Finding(False, statement.text, first, row, bound.used, "denial")
+        elif len(bound.groups) > 1 and plain and all(rows & bound.rows for rows in bound.groups.values()):
+            cells = [clause.table.rows[row].values.get(c, "") for c in bound.groups]
+            yield Finding(False, statement.text, cells[-1], row, bound.used, "denial")
+
+
+def _denied(clause: Clause, value: _Value) -> str | None:
+    """The cell of the row that is the value, where it is the column's that is named or the only one of the kind; None where it is not."""
+    ((_, row),) = clause.rows
+    cells = {c: cell for c in range(len(clause.table.columns)) if (cell := value.cell(row, c)) is not None}
+    named = clause.named(lambda c: c in cells) or [c for c in cells if len(cells) == 1]
+    right = [c for c in named if value.same(cells[c])]
+    return row.values[right[0]] if len(named) == 1 and right and not value.bound else None
+
+
 def _values(clause: Clause) -> Iterator[_Value]:
     statement, table, records = clause.statement, clause.table, clause.records
     for q in statement.quantities.numbers:
         if (says_nothing(q, statement.text) and q.values[0] != 0) or _WHICH.search(statement.text[max(0, q.start - 12) : q.start]):
             continue
         if q.text.isdigit() and q.values[0] <= 31 and _DAY.search(statement.text[max(0, q.start - 5) : q.start]):
+            continue
+        if q.unit is None and _LINE.search(statement.text[max(0, q.start - 5) : q.start]):
             continue
         yield _Value(
             q.text,
@@ -154,13 +195,17 @@ def _beside(clause: Clause, value: _Value) -> Finding | None:
     if good:
         clause.satisfied.add(good[0])
         return Finding(True, value.text, table.rows[right[good[0]]].values[good[0]], right[good[0]], value.at, value.kind)
-    if value.loose or value.bound or clause.hedged or not cells or (clause.computed and value.kind == "number") or _in_line(clause, value):
+    if value.kind == "date" and value.text.isdigit() and any(value.text in row.values.values() for _, row in clause.rows):
+        return None  # "1450 rows" is no year
+    if value.loose or value.bound or clause.hedged or not cells or (clause.compares and value.kind == "number") or _in_line(clause, value):
         return None
     if clause.names_other_rows:
         return None
     cells = {c: found for c, found in cells.items() if c not in clause.satisfied and _of_a_size(value, found[0][1])}
     if value.kind == "number" and not right and _reachable(clause, value):
         return None
+    if value.kind == "time" and any(_ZONE.search(row.values.get(c, "")) for _, row in clause.rows for c in cells):
+        return None  # it may be told in the reader's own zone
     wrong = _wrong_column(clause, value, [c for c in named if c in cells], cells, right)
     if wrong is None or (len(cells[wrong]) < len(clause.rows) and table.columns[0].name):
         return None
@@ -202,6 +247,8 @@ def _wrong_column(
         if r not in clause.bound.rows and (cell := value.cell(row, c)) is not None and value.same(cell)
     }
     form = len(table.rows) == 1 and len(clause.records.places) == 1
+    if clause.adds and value.kind == "number" and (len(elsewhere) != 1 or len(clause.rows) > 1 or right):
+        return None
     close = [
         c for c in cells if not right and not elsewhere and _same_kind(table, value, c, cells) and _resembles(value.text, cells[c][0][1])
     ]
@@ -211,13 +258,16 @@ def _wrong_column(
         return None
     least = 0.8 if not clause.says_more(1 if clause.bound.groups else 0) and (clause.bound.groups or form) else NAMED
     least = 2.0 if right else least  # it stands in another column of the row
-    plain = [c for c in named if clause.score(c) >= least and _same_kind(table, value, c, cells)]
+    plain = [c for c in named if clause.score(c) >= least and _may_be_of(table, value, c, cells)]
+    if right:  # a word of another form may mean another thing: "à partir de 10 ans" beside "partie"
+        plain = [c for c in plain if any(clause.words[i] in table.columns[c].words for i in clause.columns[c][1])]
     if len(plain) == 1 and not clause.says_more(MAX_EXTRA):
         return plain[0]
     if right or clause.says_more(MAX_EXTRA_WEAK):
         return None
     same = [c for c in cells if _same_kind(table, value, c, cells)]
-    if len(elsewhere) == 1 and value.specific and clause.bound.groups and elsewhere <= set(same):
+    possible = {c for c in cells if _may_be_of(table, value, c, cells)}
+    if len(elsewhere) == 1 and value.specific and clause.bound.groups and elsewhere <= possible:
         return next(iter(elsewhere))
     alone = [c for c in same if value.dimension] if (clause.bound.groups or form) and not _AMBIGUOUS.search(value.text) else []
     only = [c for c in named if c in same and value.dimension] or alone
@@ -242,6 +292,17 @@ def _same_kind(table: Table, value: _Value, column: int, cells: dict[int, list[t
     if not dimension and not table.columns[column].name:
         return value.dimension == "data"
     return bool(dimension == value.dimension)
+
+
+def _may_be_of(table: Table, value: _Value, column: int, cells: dict[int, list[tuple[int, Any]]]) -> bool:
+    """The same of a column that is plain: then its cells need no unit, unless they may be the value in another one ("1.5 hours", 90)."""
+    if _same_kind(table, value, column, cells):
+        return True
+    assert value.number is not None
+    cell = cells[column][0][1]
+    said, has = abs(value.number.values[0]), abs(cell.values[0])
+    ratio = max(said, has) / min(said, has) if said and has else 1.0
+    return bool(table.columns[column].name) and not cell.dimension and not any(abs(ratio / step - 1) < NEAR for step in STEPS)
 
 
 def _counts(clause: Clause, value: _Value, named: Sequence[int]) -> bool:

@@ -39,6 +39,18 @@ Q-3,Ola Stern,in transit,9,1200"""
 TWO_FORMS = "Tag: Q-1\nHolder: Ola Stern\nState: lost\n\nTag: Q-2\nHolder: Kim Beck\nState: found"
 BUSES = """2026-09-20 08:28 INFO route=L17 state=normal 1st_bus=07:25
 2026-09-20 08:41 INFO route=L66 state=diverted 1st_bus=06:10"""
+INVOICES = """invoice,client,payment_term,gross,issued_at,shop
+SI-16,Ferncroft School,21,236.0,2026-03-04 21:40:02+00,LEJ
+SI-18,Lowell Bros,10,118.4,2026-03-06 11:15:37+00,HAJ
+SI-20,R. Adair,30,512.5,2026-03-09 08:29:10+00,LEJ"""
+WARDS = """- Ward 5C: beds 13, sister Sr. Ersoy, rounds 10:10
+- Ward 4A: beds 27, sister Sr. Tran, rounds 09:00"""
+FLIGHTS = """flight,gate,pilot,work
+OB 77,B1,Matsuda,A check
+TQ 318,C9,Lindgren,C check"""
+METERS = """unit,fuel,rate_h,hour_meter
+Tractor 1,full,140,5720
+Tractor 2,half,36,2600"""
 FORM = "Antrag 88\nName: Vera Kolb\nBetrag: 420,00 €\nFrist: 14 Tage\nStatus: genehmigt"
 
 
@@ -71,6 +83,14 @@ def verdict(statement: str, *texts: str, language: str = "en") -> bool | None:
         ("The Gannet is longer than the Skua.", BOATS, "en"),
         ("The Gannet has a larger crew than the Petrel.", BOATS, "en"),
         ("Der RE 12 fährt später ab als die RB 40.", TRAINS, "de"),
+        ("The payment term of SI-16 is 10 days.", INVOICES, "en"),
+        ("SI-18 is for 512.5 euros in all.", INVOICES, "en"),
+        ("SI-16 was not written for Ferncroft School.", INVOICES, "en"),
+        ("The payment term of SI-18 is not 10 days.", INVOICES, "en"),
+        ("Client of SI-16: Lowell Bros.", INVOICES, "en"),
+        ("Ward 5C has 27 beds.", WARDS, "en"),
+        ("The rounds of Ward 4A begin at 10:10.", WARDS, "en"),
+        ("The pilot of OB 77 is Lindgren.", FLIGHTS, "en"),
     ],
 )
 def test_another_value_than_the_cells_is_contradicted(statement: str, evidence: str, language: str) -> None:
@@ -126,6 +146,15 @@ def test_what_a_cell_says_and_nothing_else_is_supported(statement: str, evidence
         ("The Petrel was launched longer ago than the Skua.", BOATS, "en"),
         ("Die RB 40 fährt später ab als der RE 12.", TRAINS, "de"),
         ("Q-1 is lost, and its holder is Ola Stern.", TWO_FORMS, "en"),
+        ("SI-16 is due in 3 weeks.", INVOICES, "en"),
+        ("SI-16 was issued at 22:40 in Berlin.", INVOICES, "en"),
+        ("Then come SI-18 (Lowell Bros, HAJ) and SI-16 (Ferncroft School, LEJ).", INVOICES, "en"),
+        ("Adair's invoice is not the only one from LEJ.", INVOICES, "en"),
+        ("OB 77 boards at gate B1.", FLIGHTS, "en"),
+        ("The work on OB 77 is not a C check.", FLIGHTS, "en"),
+        ("Tractor 1 has 5,720 hours on the meter.", METERS, "en"),
+        ("P-12 no está anulado.", ORDERS, "es"),
+        ("The term of 10 days is wrong for SI-16.", INVOICES, "en"),
     ],
 )
 def test_what_may_be_right_is_not_contradicted(statement: str, evidence: str, language: str) -> None:

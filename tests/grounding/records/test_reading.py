@@ -53,6 +53,10 @@ def test_values_separated_by_commas_have_three_columns_and_rows() -> None:
             "## North\n- Beds: 4\n- Doors: 2\n\n## South\n- Beds: 6",
             [{"": "North", "Beds": "4", "Doors": "2"}, {"": "South", "Beds": "6"}],
         ),
+        (
+            "- Ward 5C: beds 13, Sr. Ersoy is on duty\n- Ward 4A: beds 27, Sr. Tran is on duty",
+            [{"": "Ward 5C", "beds": "13", "Sr.": "Ersoy is on duty"}, {"": "Ward 4A", "beds": "27", "Sr.": "Tran is on duty"}],
+        ),
         ("BEGIN:VEVENT\nSUMMARY:Drill\nLOCATION:Yard\nEND:VEVENT", [{"": "VEVENT", "SUMMARY": "Drill", "LOCATION": "Yard"}]),
     ],
 )
