@@ -242,6 +242,10 @@ async def test_a_record_without_words_still_says_which_work_and_where() -> None:
         ([HELD, ("get_order", {"order_id": "W-8812"}, '{"status": "cancelled"}')], "Order W-8812 is cancelled."),
         ([HELD, ("update_order", {"order_id": "W-8812", "status": "void"}, '{"ok": true}')], "I've cancelled order W-8812."),
         ([("cancel_order", {"order_id": "W-8812"}, '{"error": "already cancelled"}')], "Order W-8812 is cancelled."),
+        (
+            [("kubectl", {"command": "kubectl describe hpa search"}, "cpu on pods (of request): 143% (715m) / 70%\ncpu: 702m, 731m")],
+            "715m being 143 % means that the request is 500m per pod.",
+        ),
         (["My flight was cancelled.", ("cancel_booking", {}, '{"error": "no"}')], "Your flight was cancelled by the airline."),
     ],
 )
