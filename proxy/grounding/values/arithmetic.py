@@ -349,6 +349,8 @@ _EQUATION = re.compile(
     rf"(?P<left>{_NUMBER}(?:[ ]{{0,2}}{_OPERATOR}[ ]{{0,2}}{_NUMBER}){{1,9}})"
     rf"[ ]{{0,2}}=[ ]{{0,2}}(?P<right>-?{_NUMBER})(?![\d%²³^]|[.,]\d|[ \u00a0\u202f]\d{{3}}(?!\d)|[ ]{{0,2}}[-+*/×·÷−–])"
 )
+_UNSPACED = re.compile(r"\d[-−–]\d|\d/\d+/\d")
+_ROUND = re.compile(r"[1-9](0{3,})$")
 _TERM = re.compile(rf"({_OPERATOR}?)[ ]{{0,2}}(?P<number>{_NUMBER})")
 _TOTAL_OF = re.compile(
     r"\b(?:total|sum|summe|suma|somme) (?:of|von|aus|de) (?P<a>\d[\d.,]{0,14}) (?:and|und|y|et) (?P<b>\d[\d.,]{0,14})"
@@ -379,6 +381,8 @@ def calculation(text: str) -> Calculation | None:
 
 
 def _calculated(text: str, left: str, right: str) -> Calculation | None:
+    if _UNSPACED.search(left):  # a score, a date, a span
+        return None
     share = "/" in left or "÷" in left  # 61 / 150 = 40.7 is told in per cent
     made: list[float] = []
     for decimals in ".,":
@@ -391,6 +395,8 @@ def _calculated(text: str, left: str, right: str) -> Calculation | None:
         reach += told.step * 1.001 + 1e-9 * abs(result)
         if not told.step and result != int(result):
             reach += 1.0
+        if (zeros := _ROUND.search(f"{told.value:.0f}")) is not None:  # "about 203000"
+            reach += 10.0 ** len(zeros[1]) / 2
         possible = (result, 100 * result) if share else (result, -result) if len(terms) == 2 else (result,)  # "9 – 17 = 8 h"
         if any(abs(told.value - one) <= reach for one in possible):
             return Calculation(text, True, f"{result:.10g}")
