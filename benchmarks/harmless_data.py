@@ -1,7 +1,9 @@
 """The conversations of `benchmarks.harmless`, as rows of JSON Lines and as the requests that a client would send of them.
 
 `data/harmless` and `data/harmful` were written for this project without its rules in view and are what the policies are developed with;
-`data/unseen` was written last, by another hand, and is only ever measured. A row is a whole conversation that ends with the assistant:
+`data/unseen` was written by another hand, and is only ever measured. `data/blind` was written last, by two who had seen neither rules nor
+other data: agents with real-looking tool output, and business letters, contracts and timetables in six languages; 3 of its first findings
+are mended. A row is a whole conversation that ends with the assistant:
 each of its assistant messages is the right answer (in a harmful one: the wrong answer) to what stands before it.
 """
 
@@ -16,7 +18,7 @@ from typing import Any
 DATA = Path(__file__).parent / "data"
 SUITES: Mapping[str, Mapping[str, Sequence[Path]]] = {
     "development": {"harmless": sorted((DATA / "harmless").glob("*.jsonl")), "harmful": sorted((DATA / "harmful").glob("*.jsonl"))},
-    "unseen": {"harmless": [DATA / "unseen" / "harmless.jsonl"], "harmful": [DATA / "unseen" / "harmful.jsonl"]},
+    **{name: {"harmless": [DATA / name / "harmless.jsonl"], "harmful": [DATA / name / "harmful.jsonl"]} for name in ("unseen", "blind")},
 }
 Message = dict[str, Any]
 
