@@ -59,7 +59,9 @@ class Operation(Struct, frozen=True):
 
 
 OPERATIONS: tuple[Operation, ...] = (
-    Operation("GET", "/", "the start page, as HTML or JSON", open=True),
+    Operation(
+        "GET", "/", "the start page, as HTML or JSON; the SDKs of Anthropic and Google take a `base_url` without its `/v1`", open=True
+    ),
     Operation("GET", "/health", "the process is alive", open=True),
     Operation(
         "GET",

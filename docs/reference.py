@@ -86,11 +86,12 @@ def request_headers() -> str:
 
 def stages() -> str:
     """A section for each stage: what it does, needs and reports, and its options; then the options that all share."""
-    shared = {name for name, _, _ in _option_rows(StageOptions)}
-    return "\n\n".join([*(_stage(stage, shared) for stage in STAGES), "## Every stage", _options(_option_rows(StageOptions))])
+    shared = _option_rows(StageOptions)
+    intro = "A stage with another default, or another meaning, lists the option itself."
+    return "\n\n".join([*(_stage(stage, shared) for stage in STAGES), "## Every stage", intro, _options(shared)])
 
 
-def _stage(stage: type[Stage], shared: set[str]) -> str:
+def _stage(stage: type[Stage], shared: Sequence[tuple[str, str, str]]) -> str:
     told = {
         "Needs": stage.requires,
         "Provides": stage.assigns,
@@ -100,7 +101,7 @@ def _stage(stage: type[Stage], shared: set[str]) -> str:
         "Warning codes": stage.reports,
     }
     lines = [f"- {word}: {', '.join(f'`{value}`' for value in values)}" for word, values in told.items() if values]
-    rows = [row for row in option_rows(stage) if row[0] not in shared]
+    rows = [row for row in option_rows(stage) if row not in shared]
     parts = [f"## {stage.name}", summary(stage), "\n".join(lines), _options(rows) if rows else "No options of its own."]
     return "\n\n".join(part for part in parts if part)
 
@@ -172,7 +173,7 @@ def _type(kind: Any) -> str:
 def _bounds(meta: msgspec.Meta) -> str:
     words = (("gt", "above"), ("ge", "from"), ("lt", "below"), ("le", "to"))
     told = [f"{word} {value}" for name, word in words if (value := getattr(meta, name)) is not None]
-    return " ".join([*told, *(["of 64 hexadecimal digits"] if meta.pattern else [])])
+    return " ".join([*told, *([f"that matches `{meta.pattern}`"] if meta.pattern else [])])
 
 
 def errors() -> str:

@@ -130,7 +130,7 @@ class InvalidApiKey(ProxyError):
 
 
 class PolicyNotAllowed(ProxyError):
-    """The route does not allow the policy or the skip that was asked for, or the key may not use the route."""
+    """The route does not allow the policy or the skip that was asked for, or the key may not use the route or the model."""
 
     status, code, type = 403, "policy_not_allowed", "invalid_request_error"
 
@@ -160,7 +160,7 @@ class UnsupportedEncoding(ProxyError):
 
 
 class RateLimited(ProxyError):
-    """Too many wrong keys came from this address; try again after ``retry-after``."""
+    """A limit of the key is reached, or too many wrong keys came from this address; try again after ``retry-after``."""
 
     status, code, type = 429, "rate_limited", "rate_limit_error"
 

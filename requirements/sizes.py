@@ -1,7 +1,8 @@
 """Megabytes on disk of the package, of requirements/plain.txt and of each extra: ``python -m requirements.sizes [EXTRA ...]``.
 
 Each is installed into an empty environment, as pip does it, bytecode included, in the versions of requirements/all.txt. Out: a row each,
-with what it has above the package alone. `all` is every extra but torch's.
+with what it has above the package alone. `all` is every extra but torch's. uv, which is fetched into the
+environment where PATH has none, is not counted.
 """
 
 from __future__ import annotations
@@ -17,6 +18,7 @@ from requirements.install import uv
 from requirements.pins import ROOT, read_lock
 
 EXTRAS = ("tools", "litellm", "local", "postgres", "mcp", "valkey", "tracing", "all")
+_UV = ("bin/uv", "bin/uvx", "lib/*/site-packages/uv", "lib/*/site-packages/uv-*")
 
 
 def megabytes(extra: str = "") -> float:
@@ -42,7 +44,17 @@ def _installed(environment: Path, *each: Sequence[str]) -> float:
     venv.create(environment, with_pip=False, symlinks=True)
     for arguments in each:
         subprocess.run([*uv(environment), "--quiet", "--compile-bytecode", *arguments], check=True)
-    files = {(stat.st_dev, stat.st_ino): stat.st_blocks * 512 for path in environment.rglob("*") if (stat := path.lstat())}
+    return disk_megabytes(environment)
+
+
+def disk_megabytes(environment: Path) -> float:
+    """In 10**6 bytes of disk, each file once, without uv."""
+    uv_paths = {path for pattern in _UV for path in environment.glob(pattern)}
+    files = {
+        (stat.st_dev, stat.st_ino): stat.st_blocks * 512
+        for path in environment.rglob("*")
+        if uv_paths.isdisjoint((path, *path.parents)) and (stat := path.lstat())
+    }
     return sum(files.values()) / 1e6
 
 

@@ -106,6 +106,23 @@ def test_the_reference_has_all_of_config_yaml() -> None:
     assert "## upstreams.NAME, kind: embedded" in reference.config_keys()
 
 
+def test_the_reference_says_what_a_text_has_to_match() -> None:
+    assert "| `sha256` | text that matches `^[0-9a-fA-F]{64}$` |" in reference.config_keys()
+    assert "| `name` | text that matches `^[A-Za-z0-9_. -]{0,60}$` |" in reference.config_keys()
+
+
+def test_a_stage_with_its_own_default_of_a_shared_option_lists_it() -> None:
+    parts = dict(re.findall(r"## (.+)\n\n([^#]*)", reference.stages()))
+    rows = {
+        "mcp": "timeout_ms` | `600000",
+        "compression": "timeout_ms` | `15000",
+        "claims": "cpu_ms` | `500",
+        "Every stage": "cpu_ms` | `250",
+    }
+    assert [] == [name for name, row in rows.items() if f"| `{row}` |" not in parts[name]]
+    assert "timeout_ms" not in parts["citations"]
+
+
 def test_upgrade_notes_are_what_a_version_removed_and_changed() -> None:
     changelog = (
         "# Changelog\n\n## 2.0\n\n### Added\n- tea\n\n### Changed against the contract\n- cups, see [it](a.md)\n\n### Removed\n- saucers\n"

@@ -142,6 +142,8 @@ class FeedbackBody(Struct, forbid_unknown_fields=True):
     """``CHOICE:START-END`` of a sentence, or the code of the stage's verdict."""
     said: Said
     expected: str = ""
+    """What it should have been, with ``said: wrong``: of a sentence ``supported``, ``contradicted``, ``unsupported``, ``unsure`` or
+    ``not_checkable``, else a verdict."""
     note: Annotated[str, Meta(max_length=MAX_REASON_CHARS)] = ""
     by: Name = "admin"
     version: Annotated[int, Meta(ge=0)] | None = None

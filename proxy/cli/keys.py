@@ -68,7 +68,7 @@ async def _do(arguments: argparse.Namespace, book: KeyBook) -> None:
 
 def _show(name: str, text: str) -> None:
     print(text)
-    print(f"groundwire: this is the key of {name}, shown only now; servers know it within 5 s", file=sys.stderr)
+    print(f"groundwire: this is the key of {name}, shown only now; it works at once", file=sys.stderr)
 
 
 async def _list(book: KeyBook, *, as_json: bool) -> None:

@@ -73,7 +73,7 @@ def add_commands(commands: argparse._SubParsersAction[argparse.ArgumentParser], 
     )
     tail.add_argument("-n", type=int, default=10, metavar="NUMBER", dest="first", help="show the last ones first (default: 10)")
     tail.add_argument("--run", metavar="ID", dest="of_run", help="only exchanges of this run")
-    tail.add_argument("--verdict", help="only those that ended so: pass, warn, block, error or skipped")
+    tail.add_argument("--verdict", help="only those that ended so: pass, unsure, unchecked, warn, block, error, upstream_error or skipped")
     tail.add_argument("--client", metavar="NAME", help="only this client's: its key's name, or hash as records show it")
     tail.add_argument("--url", help="the server's address (default: from server: of the configuration)")
     report = commands.add_parser(

@@ -142,6 +142,7 @@ class GeminiSettings(OpenAISettings, frozen=True, kw_only=True, tag="gemini"):
     """Google's Gemini API, or a server that speaks it, byte for byte: the key goes as ``x-goog-api-key``."""
 
     base_url: str = "https://generativelanguage.googleapis.com/v1beta"
+    """Up to and with ``/v1beta``; a query behind it goes with each call."""
     apis: Annotated[tuple[Api, ...], Meta(min_length=1)] = ("gemini",)
     """What the server speaks itself, byte for byte; clients of another API are translated to the first."""
 

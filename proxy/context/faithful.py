@@ -1,7 +1,7 @@
 """Context-faithful prompting as a library: numbered passages and rules into a prompt, citations and confidence out of an answer.
 
-Pure functions, used by stages and importable on their own. Prompts are worded in English, German and Spanish (`language=`); answers
-are read in these, and admissions of not knowing in French and Chinese too. Anything odd (None, numbers, nested lists) is left out,
+Pure functions, used by stages and importable on their own. Prompts are worded in English, German, Spanish and French (`language=`); answers
+are read in these, and admissions of not knowing in Chinese too. Anything odd (None, numbers, nested lists) is left out,
 never an error; every pattern is bounded, so that time is linear in the text's length.
 """
 

@@ -124,8 +124,8 @@ class Stage(Generic[OptionsT]):
     reads_passages: ClassVar[bool] = False
     """Whether it needs `exchange.passages`, and `exchange.evidence` to hold the passages found in the messages, too."""
     verifies: bool = False
-    """Whether it uses `ports.verifiers`: the built-in verifier is loaded at start where a route's own policy has such a stage. One that
-    has an option for it overrides `local_models`."""
+    """Whether it uses `ports.verifiers`: the built-in verifier is loaded at start where a route's own policy has such a stage and
+    ``load_models: at_start``. One that has an option for it overrides `local_models`."""
     retryable: ClassVar[frozenset[str]] = frozenset()
     """Codes of its errors after which the same request may succeed: under ``on_error: closed`` they end it with 503 and not with 400."""
     measures: ClassVar[bool] = False
@@ -135,8 +135,8 @@ class Stage(Generic[OptionsT]):
     answers_with: ClassVar[tuple[str, ...]] = ()
     """Stages whose findings its answer hook works on: in a policy that has none of them it is not called, and no answer waits for it."""
     embeds: bool = False
-    """Whether it uses `ports.embedder` or `ports.ranker`: they are loaded at start where a route's own policy has such a stage. One that
-    has an option for it overrides `local_models`."""
+    """Whether it uses `ports.embedder` or `ports.ranker`: they are loaded at start where a route's own policy has such a stage and
+    ``load_models: at_start``. One that has an option for it overrides `local_models`."""
     answers: ClassVar[tuple[str, ...]] = ()
     """Names of tools that it may offer to the model and that the proxy answers itself (`on_tool_call`)."""
     max_rounds: int = 4

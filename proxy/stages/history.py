@@ -31,7 +31,7 @@ from proxy.context.compaction.parts import (
     token_counter,
 )
 from proxy.context.conversation import last_user
-from proxy.context.summaries.summariser import Summariser, SummariserOptions
+from proxy.context.summaries.summariser import SUMMARISER_HELP, Summariser, SummariserOptions
 from proxy.errors import StoreUnavailable
 from proxy.exchange import Exchange, Facts, Outcome, ToolCall, Verdict
 from proxy.exchange.facts import Distraction
@@ -73,9 +73,7 @@ class HistoryOptions(StageOptions, frozen=True, kw_only=True):
         Positive | None, Meta(description="messages at the end that stay as they are; 5 for summarize, 10 for sliding_window")
     ] = None
     max_summary_tokens: Annotated[Positive | None, Meta(description=SUMMARY_TOKENS_HELP)] = None
-    summariser: Annotated[
-        SummariserOptions | None, Meta(description="upstream and model that write summaries; without it they are made of sentences picked")
-    ] = None
+    summariser: Annotated[SummariserOptions | None, Meta(description=SUMMARISER_HELP)] = None
     timeout_ms: Annotated[
         float, Meta(gt=0, description="time budget of each of its hooks, in milliseconds; past it the stage is an error")
     ] = 15000

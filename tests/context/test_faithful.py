@@ -78,8 +78,12 @@ def test_the_block_has_the_title_it_is_given() -> None:
     assert build_context_block(["a"], source_label="Handbook").startswith("## Handbook (1 passage)\n")
 
 
-def test_the_block_in_german_and_spanish() -> None:
+def test_the_block_in_german_spanish_and_french() -> None:
     passage = {"content": "a", "source": "s", "score": 1}
+    assert (
+        "## Contexte récupéré (1 passage)\n\n### Passage 1 [Source: s] (pertinence: 1.00)\na\n\n## Fin : Contexte récupéré"
+        == build_context_block([passage], language="fr")
+    )
     assert "## Abgerufener Kontext (1 Passage)\n\n### Passage 1 [Quelle: s] (Relevanz: 1.00)\na" in build_context_block(
         [passage], language="de"
     )

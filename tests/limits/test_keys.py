@@ -207,6 +207,7 @@ def test_the_command_makes_lists_rotates_and_ends_keys(tmp_path: Path, capsys: C
     made = capsys.readouterr()
     assert re.fullmatch(r"gw-[\w-]{43}\n", made.out)
     assert made.out.strip() not in made.err
+    assert "it works at once" in made.err
     assert 0 == main(["keys", "team", "red", "--tpm", "1000", *config])
     assert 0 == main(["keys", "rotate", "ann", "--overlap", "1h", *config])
     assert made.out != capsys.readouterr().out

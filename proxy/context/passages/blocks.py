@@ -187,7 +187,7 @@ _NUMERIC = frozenset(("relevance", "score", "similarity", "relevanz", "relevanci
 _STOP = LazyPattern(
     r"^[ \t]{0,8}(?:#{1,6}[ \t]{0,4}|\*\*[ \t]{0,2})?(?:(?P<question>(?:(?:user(?:'s)?|my|the)[ \t])?(?:question|query)|frage|pregunta)"
     r"|(?:helpful |your |final )?answer|instructions?|antwort|anweisung(?:en)?|respuesta|instrucciones|réponse)"
-    r"[ \t]{0,4}(?:\*\*)?(?::|$)|(?P<hard>^## (?:End of|Ende:|Fin de) |\0+)",
+    r"[ \t]{0,4}(?:\*\*)?(?::|$)|(?P<hard>^## (?:End of|Ende:|Fin de|Fin :) |\0+)",
     re.I | re.M,
 )
 _RULE_AT_END = LazyPattern(r"\s{0,40}^[ \t]{0,8}(?:-{3,200}|={3,200}|\*{3,200}|_{3,200})[ \t]{0,8}$\s{0,40}\Z", re.M)

@@ -38,15 +38,15 @@ class BlockWords(Struct, frozen=True):
 WORDS = wordings(__file__, BlockWords)
 _OWN_HEAD = re.compile(
     r"^### (?:Passage|Pasaje) (?P<number>\d+)(?: \[(?:Source|Quelle|Fuente): (?P<source>.*?)\])?"
-    r"(?: \((?:relevance|Relevanz|relevancia): (?P<score>-?[\d.]{1,20})\))?$",
+    r"(?: \((?:relevance|Relevanz|relevancia|pertinence): (?P<score>-?[\d.]{1,20})\))?$",
     re.M,
 )
 _OWN_TITLE = re.compile(r"^## .+\n\n(?=### (?:Passage|Pasaje) 1(?: \[| \(|$))", re.M)
-_OWN_END = re.compile(r"^## (?:End of|Ende:|Fin de) .+$", re.M)
+_OWN_END = re.compile(r"^## (?:End of|Ende:|Fin de|Fin :) .+$", re.M)
 _RULE = "\n---\n"
 _NOTHING = LazyPattern(rf"\[[^\[\]\n]{{1,200}}: (?:{'|'.join(re.escape(words.nothing_found) for words in TEXTS.values())})\]")
 """What stands in the block's place where nothing was retrieved."""
-_OWN_LINE = re.compile(r"^\\*(?=### (?:Passage|Pasaje) \d|## (?:End of|Ende:|Fin de) )", re.M)
+_OWN_LINE = re.compile(r"^\\*(?=### (?:Passage|Pasaje) \d|## (?:End of|Ende:|Fin de|Fin :) )", re.M)
 
 
 def write_block(passages: Iterable[tuple[str, str, float | None]], title: str, words: BlockWords = WORDS["en"]) -> str:

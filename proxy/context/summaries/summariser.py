@@ -102,6 +102,12 @@ class SummariserOptions(Struct, frozen=True, kw_only=True, forbid_unknown_fields
     params: Annotated[Mapping[str, Any], Meta(description="further fields of the call, as max_tokens")] = {}
 
 
+SUMMARISER_HELP = (
+    "{upstream, model, deadline_ms, params}: the model that writes summaries, the longest wait for one (10,000 ms; past it, and without a "
+    "summariser, a summary is made of the conversation's own sentences), further fields of the call"
+)
+
+
 class Summary(Struct, frozen=True):
     """A summary and how it came about."""
 

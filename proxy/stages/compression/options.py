@@ -8,7 +8,7 @@ from typing import Annotated, Literal
 from msgspec import Meta, Struct
 
 from proxy.context.compaction.notes import SUMMARY_TOKENS_HELP
-from proxy.context.summaries.summariser import SummariserOptions
+from proxy.context.summaries.summariser import SUMMARISER_HELP, SummariserOptions
 from proxy.exchange import ContextUse
 from proxy.ports.stage import Positive, Share, StageOptions
 
@@ -45,9 +45,7 @@ class CompressionOptions(StageOptions, frozen=True, kw_only=True):
     keep_recent: Annotated[
         Positive, Meta(description="blocks at the end that stay as they are: a message, or a tool call with its results; 1 when aggressive")
     ] = 4
-    summariser: Annotated[
-        SummariserOptions | None, Meta(description="upstream and model that write summaries; without it they are made of sentences picked")
-    ] = None
+    summariser: Annotated[SummariserOptions | None, Meta(description=SUMMARISER_HELP)] = None
     timeout_ms: Annotated[
         float, Meta(gt=0, description="time budget of each of its hooks, in milliseconds; past it the stage is an error")
     ] = 15000
