@@ -112,7 +112,8 @@ class InvalidRequest(ProxyError):
 
 
 class ContextLengthExceeded(InvalidRequest):
-    """The prompt does not fit the model's window and nothing is left to compress."""
+    """The prompt, or the answer that is asked for (``param`` then names its limit), does not fit the model's window; nothing is left to
+    compress."""
 
     code = "context_length_exceeded"
 
