@@ -62,6 +62,10 @@ class ConfigError(GroundwireError):
         yield self
         yield from self.also
 
+    def summary(self) -> str:
+        """All that is wrong, in one line."""
+        return "; ".join(one.located() for one in self)
+
     def located(self) -> str:
         """``FILE:LINE: PATH: PROBLEM``, as compilers write it."""
         at = self.file if self.line is None else f"{self.file}:{self.line}"
