@@ -97,14 +97,25 @@ def check_models(settings: Settings) -> None:
 
 def store_note(settings: Settings, source: str) -> str:
     """Why the store cannot be written now; "" where it can, and for a database on another machine, which is seen when it is opened."""
+    try:
+        return check_store(settings, source)
+    except ConfigError as error:
+        return f"store: {error.problem}"
+
+
+def check_store(settings: Settings, source: str) -> str:
+    """Why a store that is well has to wait now, or "". Makes nothing. Raises `ConfigError` for a file that cannot be one, or cannot be
+    written.
+    """
     path = file_path(url) if (url := store_url(settings.store.url, source)).drivername.startswith("sqlite") else None
     if path is None:
         return ""
     folder = Path(path).absolute().parent
     if not folder.is_dir():
-        return f"store: the folder {folder} does not exist, so nothing is recorded: make it, or set store.url"
+        problem = f"the folder {folder} does not exist, so nothing is recorded: make it, or set store.url"
+        raise ConfigError(source, "store.url", problem)
     if not os.access(path if Path(path).exists() else folder, os.W_OK):
-        return f"store: {path} is not writable, so nothing is recorded: change its permissions, or set store.url"
+        raise ConfigError(source, "store.url", f"{path} is not writable, so nothing is recorded: change its permissions, or set store.url")
     if not Path(path).exists():
         return ""
     try:
@@ -114,7 +125,8 @@ def store_note(settings: Settings, source: str) -> str:
     except sqlite3.Error as error:
         if "locked" in str(error):
             return f"store: {path} is locked by another program; records wait until it lets go: end it, or set another store.url"
-        return f"store: {path} is no database that can be used ({error}), so nothing is recorded: move it away, or set store.url"
+        problem = f"{path} is no database that can be used ({error}), so nothing is recorded: move it away, or set store.url"
+        raise ConfigError(source, "store.url", problem) from error
     return ""
 
 
