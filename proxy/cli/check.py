@@ -27,7 +27,7 @@ from proxy.wire.translation.translate import APIS, TITLES
 
 def migrate(path: Path) -> int:
     """Bring the store's tables to this release; 0, or 2 where that cannot be. Raises `ConfigError`."""
-    database = Database(load_settings(path).store.url, source=str(path))
+    database = Database(load_settings(path, parts=("store",)).store.url, source=str(path))
     try:
         revision = asyncio.run(database.migrate())
     except StoreUnavailable as error:
