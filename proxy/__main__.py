@@ -120,23 +120,23 @@ def _operator_commands(commands: argparse._SubParsersAction[argparse.ArgumentPar
         parser.set_defaults(run=runs[name])
 
 
-def _settings(arguments: argparse.Namespace) -> Callable[[], Settings]:
-    """The configuration, read when somebody needs it: with an address and a key at hand `tail` does not."""
-    return cache(lambda: load_settings(config_path(arguments.config)))
+def _settings(arguments: argparse.Namespace, *parts: str) -> Callable[[], Settings]:
+    """These parts of the configuration, read when somebody needs them: with an address and a key at hand `tail` does not."""
+    return cache(lambda: load_settings(config_path(arguments.config), parts=parts))
 
 
 def _tail(arguments: argparse.Namespace) -> int:
     from proxy.cli.tail import TailFilters, tail
 
     filters = TailFilters(arguments.route, arguments.of_run, arguments.verdict, arguments.client)
-    return tail(_settings(arguments), url=arguments.url, filters=filters, first=arguments.first, as_json=arguments.json)
+    return tail(_settings(arguments, "server"), url=arguments.url, filters=filters, first=arguments.first, as_json=arguments.json)
 
 
 def _report(arguments: argparse.Namespace) -> int:
     from proxy.cli.report import report
 
     return report(
-        _settings(arguments),
+        _settings(arguments, *(("store", "models") if arguments.url is None else ("server",))),
         source=config_path(arguments.config),
         since=arguments.since,
         until=arguments.until,
@@ -162,7 +162,7 @@ def _alerts_test(arguments: argparse.Namespace) -> int:
     from proxy.cli.report import try_alerts
 
     source = config_path(arguments.config)
-    return try_alerts(load_settings(source).alerts, arguments.channel, str(source))
+    return try_alerts(load_settings(source, parts=("alerts",)).alerts, arguments.channel, str(source))
 
 
 def _feedback_commands(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
@@ -177,7 +177,7 @@ def _feedback_export(arguments: argparse.Namespace) -> int:
     from proxy.cli.report import export
 
     source = config_path(arguments.config)
-    return export(load_settings(source), source=source, stage=arguments.stage, said=arguments.said)
+    return export(load_settings(source, parts=("store",)), source=source, stage=arguments.stage, said=arguments.said)
 
 
 def _knowledge_commands(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
@@ -231,7 +231,7 @@ def _keys(arguments: argparse.Namespace) -> int:
     from proxy.cli.keys import run
 
     source = config_path(arguments.config)
-    return run(arguments, load_settings(source), str(source))
+    return run(arguments, load_settings(source, parts=("store", "keys", "teams", "routes")), str(source))
 
 
 def config_path(given: Path | None) -> Path:

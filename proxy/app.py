@@ -9,9 +9,11 @@ from __future__ import annotations
 import asyncio
 import logging
 import os
+import signal
 from collections.abc import Callable, Coroutine, Iterator, Sequence
 from dataclasses import replace
 from functools import partial
+from multiprocessing import parent_process
 from pathlib import Path
 from typing import Any
 
@@ -40,6 +42,7 @@ from proxy.observe.metrics import Metrics
 from proxy.observe.recording import Recorder, prices_of
 from proxy.observe.tracing import make_tracing
 from proxy.offloop import (
+    call_before_stop,
     calm_collector,
     collect_garbage,
     drain_on_hangup,
@@ -207,7 +210,7 @@ class App:
             admissions=self.admissions,
             clock=self.database.clock,
         )
-        self._departures, self._leaves = Departures(), False
+        self._departures, self._leaves, self._is_ending = Departures(), False, False
         self._for_pages = readable_by(settings.cors.origins, self._http) if settings.cors.origins else None
         admin_key = settings.server.admin_key or os.environ.get(GENERATED_KEY_VARIABLE, "")
         prefixes = tuple(route.prefix for route in settings.routes)
@@ -498,6 +501,19 @@ class App:
     def _leave(self) -> None:
         self._leaves = True
 
+    def _say_end(self, number: signal.Signals) -> None:
+        if self._is_ending:
+            return
+        self._is_ending = True
+        server, alone = self.settings.server, number.name == "SIGHUP" and parent_process() is None
+        log.info(
+            "%s: process %d ends when its running answers have left, in %g s at the latest%s",
+            number.name,
+            os.getpid(),
+            server.unready_s + server.drain_s,
+            ": only a server with several workers reads its configuration anew" if alone else "",
+        )
+
     async def _lifespan(self, scope: Scope, receive: Receive, send: Send) -> None:
         await receive()
         if "state" in scope:
@@ -509,9 +525,14 @@ class App:
             await send({"type": "lifespan.startup.failed", "message": ""})
             return
         linger_on_term(self.settings.server.unready_s, self._leave)
+        call_before_stop(self._say_end)
+        if parent_process() is not None:  # the start page, which is shown once, says it of a server that has one process
+            labels = {policy.label for route in self.routes for policy in route.allowed.values()}
+            log.info("worker %d serves the policies %s", os.getpid(), ", ".join(sorted(labels)))
         await send({"type": "lifespan.startup.complete"})
         await receive()
         await self.stop()
+        log.info("process %d has ended in order", os.getpid())
         await send({"type": "lifespan.shutdown.complete"})
 
     def _resilient(self, name: str, settings: UpstreamSettings) -> Resilient:
@@ -536,9 +557,18 @@ def preload(settings: Settings) -> None:
 
 
 def from_environment() -> App:
-    """The application for a worker process: the config file's path comes in an environment variable."""
+    """The application for a worker process: the config file's path comes in an environment variable.
+
+    Raises `ConfigError`, and `SystemExit` in a process beside others: what is wrong then stands in the log.
+    """
     logs.configure()
     drain_on_hangup()
-    settings = load_settings(Path(os.environ[CONFIG_VARIABLE]))
-    logs.configure(settings.logging)
-    return App(settings)
+    try:
+        settings = load_settings(Path(os.environ[CONFIG_VARIABLE]))
+        logs.configure(settings.logging)
+        return App(settings)
+    except ConfigError as error:
+        if parent_process() is None:
+            raise
+        log.error("worker %d cannot start: %s", os.getpid(), error.summary())
+        raise SystemExit(1) from error

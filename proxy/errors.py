@@ -62,6 +62,10 @@ class ConfigError(GroundwireError):
         yield self
         yield from self.also
 
+    def summary(self) -> str:
+        """All that is wrong, in one line."""
+        return "; ".join(one.located() for one in self)
+
     def located(self) -> str:
         """``FILE:LINE: PATH: PROBLEM``, as compilers write it."""
         at = self.file if self.line is None else f"{self.file}:{self.line}"
@@ -112,7 +116,8 @@ class InvalidRequest(ProxyError):
 
 
 class ContextLengthExceeded(InvalidRequest):
-    """The prompt does not fit the model's window and nothing is left to compress."""
+    """The prompt, or the answer that is asked for (``param`` then names its limit), does not fit the model's window; nothing is left to
+    compress."""
 
     code = "context_length_exceeded"
 

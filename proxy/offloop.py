@@ -24,6 +24,7 @@ from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager, suppress
 from contextvars import ContextVar
 from functools import partial
+from types import FrameType
 from typing import ParamSpec, TypeVar
 
 from msgspec import Struct
@@ -320,6 +321,33 @@ def linger_on_term(seconds: float, leaving: Callable[[], None]) -> None:
         loop.call_soon_threadsafe(loop.call_later, seconds, signal.raise_signal, signal.SIGTERM)
 
     signal.signal(signal.SIGTERM, linger)
+
+
+def call_before_stop(call: Callable[[signal.Signals], None]) -> None:
+    """Call `call` with the signal on the running loop when one comes that ends the process, before whoever handles it now; nothing where
+    nobody does.
+
+    uvicorn waits for open responses before it ends the application's lifespan; the only sign that it gives before is the signal itself.
+    """
+    if threading.current_thread() is not threading.main_thread():
+        return
+    loop = asyncio.get_running_loop()
+    for name in ("SIGTERM", "SIGINT", "SIGHUP"):
+        number = getattr(signal, name, None)
+        before = signal.getsignal(number) if number is not None else None
+        if number is not None and callable(before) and before is not signal.default_int_handler:
+            signal.signal(number, _wrap(loop, call, before))
+
+
+def _wrap(
+    loop: asyncio.AbstractEventLoop, call: Callable[[signal.Signals], None], before: Callable[[int, FrameType | None], object]
+) -> Callable[[int, FrameType | None], None]:
+    def handle(number: int, frame: FrameType | None) -> None:
+        if not loop.is_closed():
+            loop.call_soon_threadsafe(call, signal.Signals(number))
+        before(number, frame)
+
+    return handle
 
 
 @contextmanager

@@ -2,6 +2,7 @@
 
 import asyncio
 import gc
+import signal
 import threading
 import time
 import weakref
@@ -19,6 +20,7 @@ from proxy.offloop import (
     Breather,
     OverBudget,
     allowed,
+    call_before_stop,
     check,
     collect_garbage,
     each,
@@ -281,3 +283,17 @@ async def test_short_pieces_one_after_the_other_let_others_go_first() -> None:
     over = True
     await beside
     assert turns[0] >= 5
+
+
+async def test_a_signal_is_heard_before_the_servers_own_handler() -> None:
+    heard: list[str] = []
+    before = signal.signal(signal.SIGTERM, lambda *_: heard.append("server"))
+    try:
+        called = asyncio.get_running_loop().create_future()
+        call_before_stop(called.set_result)
+        signal.raise_signal(signal.SIGTERM)
+        async with asyncio.timeout(5):
+            assert signal.SIGTERM == await called
+    finally:
+        signal.signal(signal.SIGTERM, before)
+    assert ["server"] == heard

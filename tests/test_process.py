@@ -109,6 +109,9 @@ async def test_a_running_stream_is_drained_and_recorded_before_the_process_ends(
     assert b"".join(EVENTS) == first + rest
     assert [(200, "skipped")] == records(tmp_path)
     assert (0, "") == (status, trace(proxy))
+    said = [line for line in proxy.lines if f"{number.name}: process {proxy.id} ends when" in line]
+    assert [number == signal.SIGHUP] == ["only a server with several workers reads its configuration anew" in line for line in said]
+    assert f"process {proxy.id} has ended in order" in proxy.lines[-1]
 
 
 async def test_who_waits_for_a_verdict_does_not_hold_up_the_stop(tmp_path: Path) -> None:

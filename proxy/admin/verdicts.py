@@ -9,12 +9,9 @@ A record is given as what its client may know of it: verdict, scores, statements
 from __future__ import annotations
 
 import asyncio
-import signal
-import threading
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
-from types import FrameType
 from typing import Any, Literal
 
 import msgspec
@@ -28,6 +25,7 @@ from proxy.errors import InvalidApiKey, InvalidRequest, NotFound
 from proxy.exchange import Facts
 from proxy.exchange.judgements import Label, support
 from proxy.observe.recording import OpenExchanges
+from proxy.offloop import call_before_stop
 from proxy.store.records import PENDING, Record, RecordDetail, RecordError, Records, RecordVerdict
 from proxy.wire.dialect import Dialect
 from proxy.wire.http.headers import PREFIX, ResponseHeaders, client_headers, plain_headers
@@ -274,7 +272,7 @@ class VerdictsApi:
         """200 with the verdict, 202 while the checks run. Raises `NotFound` for what is not the asker's."""
         if self._stopping is None:
             self._stopping = False
-            call_before_stop(self.end_waits)
+            call_before_stop(lambda number: self.end_waits())
         asker, wait_s, record_id = await self._asker(request), _wait_s(request), request.path_params["id"]
         record = await self._look(record_id, asker)
         if record is None and wait_s > 0:
@@ -367,28 +365,3 @@ def _answer(verdict: ExchangeVerdict, status: int) -> Response:
     if status == 202:
         answer.headers["retry-after"] = "1"
     return answer
-
-
-def call_before_stop(call: Callable[[], None]) -> None:
-    """Call `call` on the running loop at SIGTERM or SIGINT, before whoever handles it now; nothing where nobody does.
-
-    uvicorn waits for open responses before it ends the application's lifespan; the only sign that it gives before is the signal itself.
-    """
-    if threading.current_thread() is not threading.main_thread():
-        return
-    loop = asyncio.get_running_loop()
-    for number in (signal.SIGTERM, signal.SIGINT):
-        before = signal.getsignal(number)
-        if callable(before) and before is not signal.default_int_handler:
-            signal.signal(number, _wrap(loop, call, before))
-
-
-def _wrap(
-    loop: asyncio.AbstractEventLoop, call: Callable[[], None], before: Callable[[int, FrameType | None], object]
-) -> Callable[[int, FrameType | None], None]:
-    def handle(number: int, frame: FrameType | None) -> None:
-        if not loop.is_closed():
-            loop.call_soon_threadsafe(call)
-        before(number, frame)
-
-    return handle

@@ -16,7 +16,7 @@ from proxy.errors import ConfigError, ModelUnavailable, StoreUnavailable
 from proxy.models.making import make_embedder, make_pair_model
 from proxy.policy.loading import Policy, PolicyReading, RoutePolicies, has_stages, load_policy
 from proxy.policy.precision import below_floor
-from proxy.server.startup import check_exposure
+from proxy.server.startup import check_exposure, check_store
 from proxy.store.database import Database
 from proxy.store.knowledge import extension_problem
 from proxy.store.pages import reports_of
@@ -27,7 +27,7 @@ from proxy.wire.translation.translate import APIS, TITLES
 
 def migrate(path: Path) -> int:
     """Bring the store's tables to this release; 0, or 2 where that cannot be. Raises `ConfigError`."""
-    database = Database(load_settings(path).store.url, source=str(path))
+    database = Database(load_settings(path, parts=("store",)).store.url, source=str(path))
     try:
         revision = asyncio.run(database.migrate())
     except StoreUnavailable as error:
@@ -46,6 +46,8 @@ def check(path: Path) -> int:
             database = Database(settings.store.url, source=str(path))
             reports_of(database, database, settings.store.replica_url, str(path))
             lines += _knowledge(settings, str(path))
+            if note := check_store(settings, str(path)):
+                lines.append(f"  note: {note}")
         lines += _absent(settings)
         with found.caught():
             check_exposure(settings, settings.server, str(path))

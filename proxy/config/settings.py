@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Container, Iterator, Mapping
 from datetime import date
 from pathlib import Path
 from typing import Annotated, Any, ClassVar, Literal
@@ -256,16 +256,23 @@ class Settings(Section, frozen=True, kw_only=True):
         return bool(self.keys) or self.store.keys
 
 
-def load_settings(path: str | Path, environ: Mapping[str, str] | None = None) -> Settings:
-    """Read, expand and check config.yaml. Raises `ConfigError`, which has everything that is wrong."""
+def load_settings(path: str | Path, environ: Mapping[str, str] | None = None, *, parts: Container[str] | None = None) -> Settings:
+    """Read, expand and check config.yaml. Raises `ConfigError`, which has everything that is wrong.
+
+    A command that needs only `parts` of it (``store``, ``server``) runs where the environment variables of the others are not set.
+    """
     found = Problems()
-    settings = read_settings(path, found, environ)
+    settings = read_settings(path, found, environ, parts=parts)
     found.raised()
+    if settings is None and parts is not None:  # a variable stands where there has to be a value: all of them are said
+        return load_settings(path, environ)
     assert settings is not None
     return settings
 
 
-def read_settings(path: str | Path, found: Problems, environ: Mapping[str, str] | None = None) -> Settings | None:
+def read_settings(
+    path: str | Path, found: Problems, environ: Mapping[str, str] | None = None, *, parts: Container[str] | None = None
+) -> Settings | None:
     """The same, but what is wrong is added to what was `found`: then settings, where there are any, are those without it."""
     file, environ = str(path), os.environ if environ is None else environ
     raw = None
@@ -277,11 +284,11 @@ def read_settings(path: str | Path, found: Problems, environ: Mapping[str, str] 
         found.found += (ConfigError(file, path, problem) for path, problem in written_secrets(raw))
         unset: list[ConfigError] = []
         raw = expand(raw, file, environ, unset=unset)
-        found.found += unset
+        found.found += (error for error in unset if parts is None or re.split(r"[.[]", error.path)[0] in parts)
         unknown = {error.path for error in unset}
-        wrong = [p for p in problems(raw, Settings, lax=True) if p.path not in unknown]
-        found.found += (ConfigError(file, p.path, p.said, key=p.key) for p in wrong)
-        for problem in wrong:
+        for problem in list(problems(raw, Settings, lax=True)):
+            if problem.path not in unknown:
+                found.found.append(ConfigError(file, problem.path, problem.said, key=problem.key))
             mend(raw, problem)
         if problems(raw, Settings, lax=True):
             return None

@@ -152,6 +152,8 @@ class OutputRequirements(Struct, frozen=True):
     """How many alternatives."""
     max_output_tokens: int | None = None
     """The client's limit for each."""
+    limit_field: str = "max_tokens"
+    """What the client's API calls that limit."""
     stream_usage: bool = False
     """Whether a stream ends with an event that tells the usage."""
     sampling: Mapping[str, float] = field(default_factory=dict)

@@ -166,6 +166,17 @@ class ContextUse(Struct, frozen=True):
         """Used part of the window, 0 when it is not known."""
         return self.used_tokens / self.window_tokens if self.window_tokens else 0.0
 
+    def exceeded_by_answer(self, asked_tokens: int | None) -> bool:
+        """Whether only the answer that a client asks for does not fit: beside the prompt there is as much room as policies reserve."""
+        if self.window_tokens is None or asked_tokens is None or self.used_tokens + asked_tokens <= self.window_tokens:
+            return False
+        return self.used_tokens <= self.window_tokens - reserve_limit(self.window_tokens)
+
+
+def reserve_limit(window_tokens: int) -> int:
+    """Most tokens that a policy keeps free for an answer: its reserve must not make a small model unusable."""
+    return window_tokens // 4
+
 
 class CompressionResult(Struct, frozen=True):
     """What compression did: strategies in order, tokens before and after; or why it did nothing."""

@@ -56,12 +56,12 @@ CODES: Mapping[SignalType, tuple[str, ...]] = {
         "invalid_arguments",
         "output_too_large",
     ),
-    "upstream_error": ("timeout", "unreachable", "rate_limited", "overloaded", "context_length_exceeded", "refused", "server_error"),
+    "upstream_error": ("timeout", "unreachable", "rate_limited", "overloaded", "refused", "server_error"),
     "retrieval_failure": ("empty_result", "low_relevance", "no_evidence"),
     "schema_violation": ("unknown_tool", "invalid_json", "arguments_mismatch", "response_not_json", "response_mismatch", "repair_failed"),
     "loop": ("same_call", "same_query", "same_chunks", "alternating", "no_progress"),
     "human_correction": ("rejected", "override"),
-    "budget_pressure": ("context_high", "context_critical", "compression_failed", "output_truncated"),
+    "budget_pressure": ("context_high", "context_critical", "context_length_exceeded", "compression_failed", "output_truncated"),
 }
 """What exactly, by signal. ``missing_pointer`` is a handle (an archive id, a cursor, a session) that no longer leads anywhere."""
 

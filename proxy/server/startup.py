@@ -16,6 +16,7 @@ import asyncio
 import errno
 import gc
 import ipaddress
+import logging
 import math
 import os
 import re
@@ -39,15 +40,26 @@ from uvicorn import _subprocess
 from uvicorn.supervisors import multiprocess
 
 from proxy.config.conversion import checked, read_yaml
-from proxy.config.settings import EmbeddedSettings, LiteLLMSettings, LocalSettings, OpenAISettings, ServerSettings, Settings, spends
+from proxy.config.settings import (
+    EmbeddedSettings,
+    LiteLLMSettings,
+    LocalSettings,
+    OpenAISettings,
+    ServerSettings,
+    Settings,
+    load_settings,
+    spends,
+)
 from proxy.errors import ConfigError
 from proxy.offloop import give_back_memory
-from proxy.policy.loading import load_policies
+from proxy.policy.loading import RoutePolicies, load_policies
 from proxy.server.start_page import StartPage, log_page, start_page
 from proxy.stages.registry import STAGES
 from proxy.store.drivers import file_path, store_url
 from proxy.upstreams.gguf import find_model
 from proxy.wire.http.peers import is_loopback
+
+log = logging.getLogger("groundwire")
 
 _CONNECT_S = 2.0
 _LOCKED_S = 1.0
@@ -85,14 +97,25 @@ def check_models(settings: Settings) -> None:
 
 def store_note(settings: Settings, source: str) -> str:
     """Why the store cannot be written now; "" where it can, and for a database on another machine, which is seen when it is opened."""
+    try:
+        return check_store(settings, source)
+    except ConfigError as error:
+        return f"store: {error.problem}"
+
+
+def check_store(settings: Settings, source: str) -> str:
+    """Why a store that is well has to wait now, or "". Makes nothing. Raises `ConfigError` for a file that cannot be one, or cannot be
+    written.
+    """
     path = file_path(url) if (url := store_url(settings.store.url, source)).drivername.startswith("sqlite") else None
     if path is None:
         return ""
     folder = Path(path).absolute().parent
     if not folder.is_dir():
-        return f"store: the folder {folder} does not exist, so nothing is recorded: make it, or set store.url"
+        problem = f"the folder {folder} does not exist, so nothing is recorded: make it, or set store.url"
+        raise ConfigError(source, "store.url", problem)
     if not os.access(path if Path(path).exists() else folder, os.W_OK):
-        return f"store: {path} is not writable, so nothing is recorded: change its permissions, or set store.url"
+        raise ConfigError(source, "store.url", f"{path} is not writable, so nothing is recorded: change its permissions, or set store.url")
     if not Path(path).exists():
         return ""
     try:
@@ -102,7 +125,8 @@ def store_note(settings: Settings, source: str) -> str:
     except sqlite3.Error as error:
         if "locked" in str(error):
             return f"store: {path} is locked by another program; records wait until it lets go: end it, or set another store.url"
-        return f"store: {path} is no database that can be used ({error}), so nothing is recorded: move it away, or set store.url"
+        problem = f"{path} is no database that can be used ({error}), so nothing is recorded: move it away, or set store.url"
+        raise ConfigError(source, "store.url", problem) from error
     return ""
 
 
@@ -209,9 +233,7 @@ def run(
 
     Raises `ConfigError` for what can never work, before anything is opened, written or migrated.
     """
-    check_exposure(settings, server, source)
-    policies = load_policies(settings, source=source)  # refuse a wrong policy here, in one line, not in every worker
-    check_models(settings)
+    policies = _checked_policies(settings, server, source)  # refuse a wrong one here, in one line, not in every worker
     check_port(server)
     start = Starting(settings, server, source, announce or log_page)
     config = uvicorn.Config(
@@ -234,12 +256,32 @@ def run(
         http=HTTP,
     )
     if server.workers > 1:
-        foreign = any(stage not in STAGES for found in policies.values() for stage in found.stages)
-        return _run_workers(config, start, None if foreign else preload)
+
+        def read_again() -> Policies:
+            return _checked_policies(load_settings(Path(source)), server, source)
+
+        return _run_workers(config, start, None if _has_foreign(policies) else preload, read_again)
     start.look_around()
     one = GroundwireServer(config, start)
     one.run()
     return 0 if one.started else 2
+
+
+Policies = Mapping[str, RoutePolicies]
+"""By the prefix of their route."""
+
+
+def _checked_policies(settings: Settings, server: ServerSettings, source: str) -> Policies:
+    """Raises `ConfigError` for what no worker could start with."""
+    check_exposure(settings, server, source)
+    policies = load_policies(settings, source=source)
+    check_models(settings)
+    return policies
+
+
+def _has_foreign(policies: Policies) -> bool:
+    """Whether a stage of an operator's own is among them."""
+    return any(stage not in STAGES for found in policies.values() for stage in found.stages)
 
 
 def check_exposure(settings: Settings, server: ServerSettings, source: str = "config.yaml") -> None:
@@ -256,9 +298,9 @@ def check_exposure(settings: Settings, server: ServerSettings, source: str = "co
         )
 
 
-def _run_workers(config: uvicorn.Config, start: Starting, preload: Preload | None) -> int:
+def _run_workers(config: uvicorn.Config, start: Starting, preload: Preload | None, read_again: Callable[[], Policies]) -> int:
     bound = config.bind_socket()
-    serve_workers(config, bound, preload, lambda: start.listens(bound.getsockname()[1]))
+    serve_workers(config, bound, preload, lambda: start.listens(bound.getsockname()[1]), read_again)
     return 0
 
 
@@ -315,28 +357,56 @@ def _notes_named(name: str, *of: Mapping[str, str]) -> Iterator[str]:
 # ---- several workers ----
 
 
-def serve_workers(config: uvicorn.Config, bound: socket.socket, preload: Preload | None, started: Callable[[], None]) -> None:
-    """Run `config.workers` of them until told to stop; `started` is called once all are. They are spawned without `preload`."""
+def serve_workers(
+    config: uvicorn.Config, bound: socket.socket, preload: Preload | None, started: Callable[[], None], read_again: Callable[[], Policies]
+) -> None:
+    """Run `config.workers` of them until told to stop; `started` is called once all are. They are spawned without `preload`. Before they
+    are replaced `read_again` reads what the new ones would, and raises `ConfigError` where they could not start.
+    """
     if preload is not None and sys.platform == "linux":
         preload()
         gc.collect()
         give_back_memory()
         gc.freeze()  # the collector writes to what it looks at, which would unshare it
         multiprocess.get_subprocess = _process  # type: ignore[attr-defined, assignment]  # the one place where the supervisor makes them
-    _Supervisor(config, bound, started).run()
+    _Supervisor(config, bound, started, read_again).run()
 
 
 class _Supervisor(multiprocess.Multiprocess):
-    """uvicorn's, which says when its processes are started."""
+    """uvicorn's, which says when its processes are started, and why they end."""
 
-    def __init__(self, config: uvicorn.Config, bound: socket.socket, started: Callable[[], None]) -> None:
+    def __init__(
+        self, config: uvicorn.Config, bound: socket.socket, started: Callable[[], None], read_again: Callable[[], Policies]
+    ) -> None:
         super().__init__(config, [bound])
-        self._started = started
+        self._started, self._read_again = started, read_again
 
     def init_processes(self) -> None:
         """Start them, then say so."""
         super().init_processes()
         self._started()
+
+    def handle_hup(self) -> None:
+        """Replace the workers, where new ones can start."""
+        try:
+            policies = self._read_again()
+        except ConfigError as error:
+            log.error("SIGHUP: nothing is replaced, and %d workers go on as they are: %s", len(self.processes), error.summary())
+            return
+        if _has_foreign(policies):  # whose modules this process has imported now
+            multiprocess.get_subprocess = _subprocess.get_subprocess  # type: ignore[attr-defined]
+        log.info("SIGHUP: %d workers are replaced, one after another", len(self.processes))
+        super().handle_hup()
+
+    def handle_term(self) -> None:
+        """End them."""
+        log.info("SIGTERM: %d workers end", len(self.processes))
+        super().handle_term()
+
+    def handle_int(self) -> None:
+        """End them."""
+        log.info("SIGINT: %d workers end", len(self.processes))
+        super().handle_int()
 
     def terminate_all(self) -> None:
         """End them. New connections are refused from then on: this process's socket would let them wait for the last stream's end."""

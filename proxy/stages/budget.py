@@ -15,6 +15,7 @@ from msgspec.structs import replace
 from proxy.context.compaction.parts import use_of
 from proxy.errors import ContextLengthExceeded
 from proxy.exchange import CompressionResult, ContextUse, Exchange, Facts, Outcome, Verdict, VerdictView
+from proxy.exchange.facts import reserve_limit
 from proxy.ports import ModelInfo, Ports
 from proxy.ports.stage import Action, Share, Stage, StageHeader, StageOptions
 
@@ -130,6 +131,8 @@ class Budget(Stage[BudgetOptions]):
         over = use.window_tokens is not None and use.used_tokens - (use.guessed_tokens or 0) + reserve > use.window_tokens
         if over and not original.server_side_history:  # what the provider holds it may have shortened, and it alone knows
             self.ports.counters.count("context.length_exceeded_count")
+            if use.exceeded_by_answer(exchange.wants.max_output_tokens):
+                raise ContextLengthExceeded(no_room(use, reserve, exchange.wants.limit_field), param=exchange.wants.limit_field)
             raise ContextLengthExceeded(too_long(use, reserve), param="messages")
         return self._judge(use, reserve, exchange.facts.compression or CompressionResult())
 
@@ -192,13 +195,12 @@ def threshold(share: float, options: BudgetOptions) -> str:
 def output_reserve(asked_tokens: int | None, model: ModelInfo, reserve_tokens: int, window_tokens: int | None) -> int:
     """Tokens to keep free for the answer: what the request asks for, or else the policy's reserve within the model's own limit.
 
-    A request's ``max_tokens`` counts when it is given, since providers refuse a prompt that leaves no room for it. The policy's
-    reserve never takes more than a quarter of the window, so that it cannot make a small model unusable.
+    A request's ``max_tokens`` counts when it is given, since providers refuse a prompt that leaves no room for it.
     """
     if asked_tokens is not None:
         return asked_tokens
     reserve = min(reserve_tokens, model.max_output_tokens or reserve_tokens)
-    return min(reserve, window_tokens // 4) if window_tokens else reserve
+    return min(reserve, reserve_limit(window_tokens)) if window_tokens else reserve
 
 
 def over_allocation(components: Mapping[str, int], allocations: Mapping[str, int], window_tokens: int | None) -> dict[str, Any]:
@@ -230,4 +232,15 @@ def too_long(use: ContextUse, reserve: int) -> str:
         f"Your messages resulted in {use.used_tokens} tokens{counted}, and {reserve} are reserved for the answer; nothing is left to "
         f"compress. Compress context or split content: the largest parts are {parts or 'unknown'}. "
         "A smaller max_tokens or a model with a larger window helps too."
+    )
+
+
+def no_room(use: ContextUse, asked_tokens: int, field: str) -> str:
+    """The same for a prompt that fits, and an answer that is asked to be too long; `field` is where the client asks for it."""
+    assert use.window_tokens is not None
+    counted = "" if use.exact else " (estimated)"
+    return (  # OpenAI's own words again, for a completion that does not fit
+        f"{field} is too large: {asked_tokens}. This model's maximum context length is {use.window_tokens} tokens, and your messages "
+        f"resulted in {use.used_tokens} tokens{counted}, which leaves {use.window_tokens - use.used_tokens} for the answer. A smaller "
+        f"{field} or a model with a larger window helps."
     )

@@ -38,6 +38,9 @@ ENDED = "process_ended"
 """The reason of an exchange that was interrupted."""
 BEAT_S, SILENT_S = 10.0, 45.0
 """Between two signs of life, and after so long without one a process is gone."""
+DRIFT_S = 60.0
+"""How long processes differ before it is drift: longer than it takes each of them to say twice what it runs, and longer than one that was
+killed is taken for alive."""
 CHANGE_S = 1.0
 """How soon it says that it runs something else."""
 _END_S = 2.0
@@ -58,6 +61,16 @@ class LivingProcess(Struct, frozen=True):
     """Seconds since the epoch, by the database's clock."""
 
 
+class _Difference(Struct, frozen=True):
+    """Something in which processes differ."""
+
+    since: float
+    """By the clock of `Processes`."""
+    values: frozenset[bytes]
+    """JSON, of those that some process has had at every look since then: where each look shows others, changes come one after another, and
+    each comes everywhere."""
+
+
 def process_name() -> str:
     """Of this one, as no other has it."""
     return f"{socket.gethostname()[:40]}-{os.getpid()}-{os.urandom(4).hex()}"
@@ -73,11 +86,12 @@ class Processes:
         about: Callable[[], Mapping[str, Any]],
         *,
         journal: Journal | None = None,
+        clock: Callable[[], float] = time.monotonic,
     ) -> None:
         """`about` is what it says of itself now: its release, the versions of its policies, keys and knowledge. In the `journal`'s folder
-        are those of others.
+        are those of others. `clock` gives seconds.
         """
-        self._journal = journal
+        self._journal, self._clock = journal, clock
         self._database, self.name, self.about = database, name, about
         self._memory = Memory(database, KIND)
         self._task: asyncio.Task[None] | None = None
@@ -86,10 +100,11 @@ class Processes:
         """What it has said of itself last."""
         self.alive = 1
         """How many live of those that this store serves."""
-        self._differing: Sequence[str] = ()
+        self._differences: dict[str, _Difference] = {}
+        """By what they are in."""
         self.drift: Sequence[str] = ()
-        """In what they differ, and did at the look before: something that has not come everywhere. What comes everywhere within seconds,
-        as another version of knowledge does, is no drift."""
+        """In what they have differed for `DRIFT_S`: something does not come everywhere. What comes everywhere within seconds, as another
+        version of knowledge does, is no drift."""
 
     def start(self) -> None:
         """Begin, now."""
@@ -142,10 +157,14 @@ class Processes:
 
     async def compare(self) -> None:
         """See who lives, and whether all are alike. Raises `StoreUnavailable`."""
-        living, about = await self.living(), self.about()
-        told = [one.about for one in living] or [about]
-        differing = tuple(name for name in sorted({*about}) if any(one.get(name) != about[name] for one in told))
-        drift, self._differing = tuple(name for name in differing if name in self._differing), differing
+        living, about, now = await self.living(), self.about(), self._clock()
+        before, self._differences = self._differences, {}
+        for name in sorted(about):
+            values = frozenset(msgspec.json.encode(one.get(name), order="sorted") for one in (about, *(other.about for other in living)))
+            if len(values) > 1:
+                lasting = before[name].values & values if name in before else frozenset()
+                self._differences[name] = _Difference(before[name].since, lasting) if lasting else _Difference(now, values)
+        drift = tuple(name for name, found in self._differences.items() if now - found.since >= DRIFT_S)
         if drift and drift != self.drift:
             log.warning("%d processes of this store differ in %s", len(living), " and ".join(drift))
         self.alive, self.drift = max(1, len(living)), drift

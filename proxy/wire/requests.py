@@ -226,12 +226,12 @@ Calls = Literal["auto", "none", "required"]
 def output_requirements_of(params: Mapping[str, Any]) -> OutputRequirements:
     """Read from them."""
     sampling = {name: params[name] for name in _SAMPLING if name in params and is_number(params[name])}
-    limit = None
+    limit, field = None, "max_tokens"
     for name in _LIMITS:
         if limit is None and name in params:
-            limit = _whole(params[name])
+            limit, field = _whole(params[name]), name
     if _REQUIREMENT_FIELDS.isdisjoint(params):
-        return OutputRequirements(max_output_tokens=limit, sampling=sampling)
+        return OutputRequirements(max_output_tokens=limit, limit_field=field, sampling=sampling)
     options, form = object_of(params.get("stream_options")), object_of(params.get("response_format"))
     schemas = list(_schemas(params, form))
     return OutputRequirements(
@@ -242,6 +242,7 @@ def output_requirements_of(params: Mapping[str, Any]) -> OutputRequirements:
         chosen_tools=frozenset(_chosen(params)),
         choices=_choices(params.get("n")),
         max_output_tokens=limit,
+        limit_field=field,
         stream_usage=options.get("include_usage") is True,
         sampling=sampling,
     )
@@ -258,6 +259,7 @@ def with_format(params: Mapping[str, Any], limit: str, form: Mapping[str, Any], 
         calls=_calls(params),
         chosen_tools=frozenset(_chosen(params)),
         max_output_tokens=_whole(params.get(limit)),
+        limit_field=limit,
         stream_usage=True,
         sampling={name: params[name] for name in ("temperature", "top_p") if is_number(params.get(name))},
     )

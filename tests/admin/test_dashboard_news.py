@@ -2,7 +2,6 @@
 
 import asyncio
 import shutil
-import signal
 import time
 from collections.abc import AsyncIterator
 from pathlib import Path
@@ -11,7 +10,6 @@ from typing import Any
 import pytest
 
 from proxy.admin.dashboard.summaries import MAX_AT_ONCE, News
-from proxy.admin.verdicts import call_before_stop
 from proxy.errors import StoreUnavailable
 from proxy.store.database import Database
 from proxy.store.records import Records
@@ -128,20 +126,6 @@ async def test_a_store_that_is_away_is_told_and_asked_again(database: Database) 
         await page.ask()
     page.problem = None
     assert 0 == (await page.ask(0.0))["number"]
-
-
-async def test_a_signal_is_heard_before_the_servers_own_handler() -> None:
-    heard: list[str] = []
-    before = signal.signal(signal.SIGTERM, lambda *_: heard.append("server"))
-    try:
-        called = asyncio.Event()
-        call_before_stop(called.set)
-        signal.raise_signal(signal.SIGTERM)
-        async with asyncio.timeout(5):
-            await called.wait()
-    finally:
-        signal.signal(signal.SIGTERM, before)
-    assert ["server"] == heard
 
 
 # ---- over HTTP ----

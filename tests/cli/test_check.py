@@ -1,6 +1,8 @@
 """``groundwire check``: everything that is wrong, each with its line."""
 
 import re
+import sqlite3
+from contextlib import closing
 from pathlib import Path
 
 import pytest
@@ -220,3 +222,36 @@ def test_a_verifier_of_ones_own_that_cannot_be_read_is_found(tmp_path: Path, cap
     )
     assert 2 == main(["check", "--config", str(config)])
     assert f"{config}:3: grounding" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("store", "said"),
+    [("no/such/store.db", "the folder {folder}/no/such does not exist"), ("text.db", "{folder}/text.db is no database that can be used")],
+)
+def test_a_store_that_cannot_be_opened_is_found_and_nothing_is_made(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], store: str, said: str
+) -> None:
+    (tmp_path / "text.db").write_text("no database " * 100)
+    (tmp_path / "p.yaml").write_text("name: p\nstages: []\n")
+    config, before = tmp_path / "config.yaml", {*tmp_path.iterdir()}
+    config.write_text(
+        f"store:\n  url: 'sqlite+aiosqlite:///{tmp_path}/{store}'\nupstreams: {{u: {{kind: openai, base_url: 'http://127.0.0.1:9/v1'}}}}\n"
+        "routes: [{upstream: u, policy: p.yaml}]\n"
+    )
+    assert 2 == main(["check", "--config", str(config)])
+    assert f"{config}:2: store.url: {said.format(folder=tmp_path)}" in capsys.readouterr().err
+    assert {*before, config} == {*tmp_path.iterdir()}
+
+
+def test_a_store_that_another_program_holds_is_a_note(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (tmp_path / "p.yaml").write_text("name: p\nstages: []\n")
+    config = tmp_path / "config.yaml"
+    config.write_text(
+        f"store: {{url: 'sqlite+aiosqlite:///{tmp_path}/s.db'}}\nupstreams: {{u: {{kind: openai, base_url: 'http://127.0.0.1:9/v1'}}}}\n"
+        "routes: [{upstream: u, policy: p.yaml}]\n"
+    )
+    with closing(sqlite3.connect(tmp_path / "s.db", isolation_level=None)) as other:
+        other.execute("CREATE TABLE t (x)")
+        other.execute("BEGIN EXCLUSIVE")
+        assert 0 == main(["check", "--config", str(config)])
+    assert f"note: store: {tmp_path}/s.db is locked by another program" in capsys.readouterr().out

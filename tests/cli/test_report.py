@@ -481,3 +481,18 @@ async def test_what_people_said_of_flags_is_precision_by_stage() -> None:
 
     found = (await figures_of_records(entry(1), work=work))["feedback"]
     assert {"claims": {"looked_at": 3, "right": 2, "precision": 0.6667, "low": 0.2077, "high": 0.9385}} == found
+
+
+@pytest.mark.parametrize("command", ["report", "feedback export", "keys list"])
+def test_what_only_reads_the_store_needs_no_secret_of_the_server(tmp_path: Path, capsys: Captured, command: str) -> None:
+    (tmp_path / "policy.yaml").write_text("name: p\nstages: []\n")
+    config = tmp_path / "config.yaml"
+    config.write_text(
+        f"server: {{admin_key: '${{NOT_SET}}'}}\nstore: {{url: 'sqlite+aiosqlite:///{tmp_path}/store.db', keys: true}}\n"
+        "upstreams: {main: {kind: openai, base_url: 'http://127.0.0.1:9/v1', api_key: '${NOT_SET}'}}\n"
+        "routes: [{prefix: '', upstream: main, policy: policy.yaml}]\n"
+        "alerts: {channels: {ops: {kind: webhook, url: 'http://127.0.0.1:9/x', secret: '${NOT_SET}'}}, rules: [{figure: drift}]}\n"
+    )
+    assert 0 == main(["migrate", "--config", str(config)])
+    assert 0 == main([*command.split(), "--config", str(config)])
+    assert "NOT_SET" not in capsys.readouterr().err

@@ -154,6 +154,21 @@ def test_a_wrong_configuration_is_refused_with_its_place(tmp_path: Path, text: s
     assert message == refused(tmp_path, text)
 
 
+def test_a_variable_of_a_part_that_nobody_needs_may_be_unset(tmp_path: Path) -> None:
+    config = tmp_path / "config.yaml"
+    config.write_text(BASE + 'server: {admin_key: "${NOT_SET}", port: "${NOT_SET_EITHER}"}\nstore: {retention_days: 7}\n')
+    assert 7 == load_settings(config, {}, parts=("store",)).store.retention_days
+    with pytest.raises(ConfigError, match="NOT_SET is not set"):
+        load_settings(config, {}, parts=("server",))
+
+
+def test_where_a_value_must_be_the_unset_variable_is_said_all_the_same(tmp_path: Path) -> None:
+    config = tmp_path / "config.yaml"
+    config.write_text(BASE.replace("kind: embedded", 'kind: "${NOT_SET}"'))
+    with pytest.raises(ConfigError, match="NOT_SET is not set"):
+        load_settings(config, {}, parts=("store",))
+
+
 def test_a_secret_is_not_in_the_message_of_a_refusal(tmp_path: Path) -> None:
     text = BASE.replace('"http://x/v1"', '"http://x/v1", api_key: {nested: sk-secret}')
     assert "sk-secret" not in refused(tmp_path, text)

@@ -44,7 +44,7 @@ Feature: Statements that contradict each other
     Then the model gets what the client sent
     And 1 clash is found, of the type CONTRADICTORY_PREFERENCES
     And the verdict is pass
-    And the reason is "not certain: only reported"
+    And the reason is "not certain: only reported, because something else has come up since the older one, which may have been about another task"
 
   Scenario: A policy that only reports leaves every word, adds no note, and lists the clash once
     Given it only reports

@@ -47,7 +47,7 @@ Feature: Failures are remembered, told where they help, and stopped when they re
       | the upstream fails with status 429        | upstream_error   | rate_limited      | main    |
       | the model's answer is cut off             | budget_pressure  | output_truncated  |         |
       | the prompt fills 95% of the window        | budget_pressure  | context_critical  |         |
-      | the prompt does not fit the window        | upstream_error   | context_length_exceeded | main |
+      | the prompt does not fit the window        | budget_pressure  | context_length_exceeded | |
 
   Scenario Outline: What a tool does as it should is no failure
     Given get_order returns '<result>'
@@ -183,6 +183,32 @@ Feature: Failures are remembered, told where they help, and stopped when they re
       | first                              | second                             | tool        |
       | get_order reports status 404       | search_docs reports status 404     | search_docs |
       | search_docs reports status 404     | get_order reports status 404       | get_order   |
+
+  Scenario Outline: What the model can do nothing about is not told
+    Given <what happens>
+    And the agent asks the model
+    And the upstream answers as it should
+    When the agent asks the model
+    Then nothing is told
+    And all messages reach the model as they were
+
+    Examples:
+      | what happens                               |
+      | the upstream fails with status 500         |
+      | the client asks for too long an answer     |
+
+  Scenario: A prompt that was too long is told to the same model, and to no other
+    Given the prompt does not fit the window
+    And the agent asks the model
+    And the agent has shortened it
+    When the agent asks the model
+    Then the model is told "the prompt was too long for the model"
+    Given the prompt does not fit the window
+    And the agent asks the model
+    And the agent has shortened it
+    And the agent takes the model "gpt-4o-mini"
+    When the agent asks the model
+    Then nothing is told
 
   Scenario: Nothing is told where nothing failed
     Given get_order returns '{"id": "A7"}'

@@ -262,6 +262,16 @@ def fails(world: World, status: int) -> None:
     world.replies = [reply({"error": {"message": PRIVATE, "type": "server_error", "code": None}}, status)]
 
 
+@given("the upstream answers as it should")
+def answers(world: World) -> None:
+    world.params, world.replies = {}, []
+
+
+@given("the client asks for too long an answer")
+def asks_for_too_much(world: World) -> None:
+    world.params = {"max_tokens": 200_000}
+
+
 @given("the model's answer is cut off")
 def cut_off(world: World) -> None:
     cut = completion(PRIVATE)
@@ -279,6 +289,16 @@ def nearly_full(world: World) -> None:
 def too_long(world: World) -> None:
     world.talk.says("Go on.").user(f"{PRIVATE} " * 1000)
     world.window = 1000
+
+
+@given("the agent has shortened it")
+def shortened(world: World) -> None:
+    world.talk.messages[-1] = {"role": "user", "content": PRIVATE}
+
+
+@given(parsers.parse('the agent takes the model "{model}"'))
+def takes(world: World, model: str) -> None:
+    world.params = {"model": model}
 
 
 # ---- turns ----

@@ -84,6 +84,41 @@ async def test_a_worker_that_is_told_to_end_goes_and_another_takes_its_place(tmp
     assert [] == [line for line in proxy.lines if re.search("Traceback|ERROR", line)]
 
 
+async def test_a_reload_says_what_each_new_worker_serves_and_a_wrong_policy_replaces_nothing(tmp_path: Path) -> None:
+    async with two_workers(tmp_path, "name: before\ndelivery: tap\nstages: []\n") as proxy:
+        before = serving(proxy)
+        (tmp_path / "policy.yaml").write_text("name: after\ndelivery: tap\nstages:\n  - budget: {warn_att: 0.5}\n")
+        proxy.signal(signal.SIGHUP)
+        refused = await proxy.line("SIGHUP: nothing is replaced")
+        assert before == serving(proxy)
+        (tmp_path / "policy.yaml").write_text("name: after\ndelivery: tap\nstages: []\n")
+        proxy.signal(signal.SIGHUP)
+        await proxy.line("SIGHUP: 2 workers are replaced")
+        async with asyncio.timeout(PATIENCE_S):
+            while len([line for line in proxy.lines if "serves the policies after@" in line]) < 2 or {*before} & {*serving(proxy)}:
+                await asyncio.sleep(0.05)
+        await all_up(proxy)
+        proxy.signal(signal.SIGTERM)
+        assert 0 == await proxy.ended()
+    place = f"{tmp_path}/policy.yaml:4: stages[0].budget: unknown key 'warn_att'"
+    assert "2 workers go on as they are" in refused
+    assert place in refused
+    assert 2 == sum("serves the policies before@" in line for line in proxy.lines)
+    assert 1 == sum("SIGTERM: 2 workers end" in line for line in proxy.lines)
+    assert [] == [line for line in proxy.lines if "Traceback" in line or "not ready in time" in line]
+
+
+async def test_a_worker_in_the_place_of_one_that_ended_says_in_a_line_why_it_cannot_start(tmp_path: Path) -> None:
+    async with two_workers(tmp_path, "name: p\ndelivery: tap\nstages: []\n") as proxy:
+        (tmp_path / "policy.yaml").write_text("name: p\ndelivery: tap\nstagess: []\n")
+        os.kill(min(serving(proxy)), signal.SIGTERM)
+        refused = await proxy.line("cannot start")
+        (tmp_path / "policy.yaml").write_text("name: p\ndelivery: tap\nstages: []\n")
+        assert 200 == await ask(proxy.url)
+    assert f"{tmp_path}/policy.yaml:3: stagess: unknown key" in refused
+    assert [] == [line for line in proxy.lines if "Traceback" in line]
+
+
 def test_a_process_with_several_threads_is_not_forked() -> None:
     over = threading.Event()
     beside = threading.Thread(target=over.wait)

@@ -50,6 +50,18 @@ async def test_what_does_not_fit_with_its_answer_is_refused() -> None:
         await judged(words(7900), window=8192, reserve_output_tokens=500)
 
 
+@pytest.mark.parametrize(("used", "asked", "param"), [(8, 5000, "max_tokens"), (1500, 501, "max_tokens"), (1501, 500, "messages")])
+async def test_an_answer_that_is_asked_to_be_too_long_is_what_the_refusal_names(used: int, asked: int, param: str) -> None:
+    stage = Budget(BudgetOptions(), make_ports(tokens=WordCounter(2000)))
+    exchange = make_exchange(words(used), max_tokens=asked)
+    await stage.on_request(exchange)
+    with pytest.raises(ContextLengthExceeded) as refused:
+        await stage.on_forward(exchange)
+    assert param == refused.value.param
+    told = f"max_tokens is too large: {asked}. This model's maximum context length is 2000 tokens, and your messages resulted in {used} "
+    assert (param == "max_tokens") == refused.value.message.startswith(told)
+
+
 async def test_what_fits_with_its_answer_passes() -> None:
     verdict, exchange = await judged(words(7000), window=8192, reserve_output_tokens=500)
     assert verdict is not None

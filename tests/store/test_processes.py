@@ -13,7 +13,7 @@ from proxy.server.handler import new_id
 from proxy.store.clock import StoreClock
 from proxy.store.database import Database
 from proxy.store.feedback import DatabaseFeedback
-from proxy.store.processes import ENDED, Processes
+from proxy.store.processes import DRIFT_S, ENDED, Processes
 from proxy.store.records import Records
 from proxy.store.retention import Retention
 from proxy.store.rollups import Rollups
@@ -37,8 +37,9 @@ async def began(database: Database, number: int, process: str, created_at: float
 
 
 async def test_processes_that_run_something_else_are_seen(database: Database, caplog: pytest.LogCaptureFixture) -> None:
+    seconds = 0.0
     one, other = (
-        Processes(database, "one", one_of_them),
+        Processes(database, "one", one_of_them, clock=lambda: seconds),
         Processes(database, "other", lambda: {**ABOUT, "policies": {"/": "agent@ffffffff"}}),
     )
     await one.beat()
@@ -47,6 +48,10 @@ async def test_processes_that_run_something_else_are_seen(database: Database, ca
     await other.beat()
     with caplog.at_level(logging.WARNING, "proxy.store.processes"):
         await one.compare()
+        seconds = DRIFT_S - 1.0
+        await one.compare()
+        assert ((), 2) == (one.drift, one.alive)
+        seconds = DRIFT_S
         await one.compare()
     assert (("policies",), 2) == (one.drift, one.alive)
     assert ["2 processes of this store differ in policies"] == caplog.messages
@@ -55,19 +60,30 @@ async def test_processes_that_run_something_else_are_seen(database: Database, ca
     assert ((), 1) == (one.drift, one.alive)
 
 
-async def test_what_comes_everywhere_by_the_next_look_is_no_drift(database: Database, caplog: pytest.LogCaptureFixture) -> None:
-    of_one, of_other = {**ABOUT, "knowledge": "v1"}, {**ABOUT, "knowledge": "v1"}
-    one, other = Processes(database, "one", lambda: of_one), Processes(database, "other", lambda: of_other)
+async def test_changes_that_come_everywhere_one_after_another_are_no_drift(database: Database, caplog: pytest.LogCaptureFixture) -> None:
+    seconds, of_one, of_other = 0.0, {**ABOUT, "keys": "0"}, {**ABOUT, "keys": "0"}
+    one, other = (Processes(database, name, about.copy, clock=lambda: seconds) for name, about in (("one", of_one), ("other", of_other)))
     for process in (one, other):
         await process.beat()
-    of_one["knowledge"] = "v2"
-    await one.beat()
-    await one.compare()
-    of_other["knowledge"] = "v2"
+    for change in range(1, 40):  # each process looks when it says that it runs something else: one of them always before the other has it
+        seconds = 4.0 * change
+        for process, about in ((one, of_one), (other, of_other)):
+            about["keys"] = str(change)
+            await process.beat()
+            await process.compare()
+            assert () == process.drift
+    assert [] == caplog.messages
+
+
+async def test_a_process_that_gets_no_change_is_drift_also_while_changes_go_on(database: Database) -> None:
+    seconds, of_one = 0.0, {**ABOUT, "keys": "0"}
+    one, other = Processes(database, "one", of_one.copy, clock=lambda: seconds), Processes(database, "other", {**ABOUT, "keys": "0"}.copy)
     await other.beat()
-    await one.compare()
-    await other.compare()
-    assert ((), (), []) == (one.drift, other.drift, caplog.messages)
+    for change in range(1, 20):
+        seconds, of_one["keys"] = 4.0 * change, str(change)
+        await one.beat()
+        await one.compare()
+    assert ("keys",) == one.drift
 
 
 async def test_a_process_says_at_once_that_it_runs_something_else(database: Database) -> None:

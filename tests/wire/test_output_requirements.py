@@ -142,19 +142,20 @@ def test_how_many_choices(n: Any, choices: int) -> None:
 
 
 @pytest.mark.parametrize(
-    ("params", "limit"),
+    ("params", "limit", "field"),
     [
-        ({"max_tokens": 50}, 50),
-        ({"max_completion_tokens": 60, "max_tokens": 50}, 60),
-        ({"max_completion_tokens": 0, "max_tokens": 50}, 50),
-        ({"max_tokens": None}, None),
-        ({"max_tokens": "many"}, None),
-        ({"max_tokens": True}, None),
-        ({"max_tokens": -1}, None),
+        ({"max_tokens": 50}, 50, "max_tokens"),
+        ({"max_completion_tokens": 60, "max_tokens": 50}, 60, "max_completion_tokens"),
+        ({"max_completion_tokens": 0, "max_tokens": 50}, 50, "max_tokens"),
+        ({"max_tokens": None}, None, "max_tokens"),
+        ({"max_tokens": "many"}, None, "max_tokens"),
+        ({"max_tokens": True}, None, "max_tokens"),
+        ({"max_tokens": -1}, None, "max_tokens"),
     ],
 )
-def test_the_limit_of_the_answer(params: dict[str, Any], limit: int | None) -> None:
-    assert limit == output_requirements_of(params).max_output_tokens
+def test_the_limit_of_the_answer_and_its_name(params: dict[str, Any], limit: int | None, field: str) -> None:
+    wants = output_requirements_of(params)
+    assert (limit, field) == (wants.max_output_tokens, wants.limit_field)
 
 
 @pytest.mark.parametrize(("options", "told"), [(None, False), ({"include_usage": True}, True), ({"include_usage": 1}, False), ([], False)])

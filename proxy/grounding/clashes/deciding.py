@@ -215,25 +215,31 @@ def _simultaneous(older: Statement, newer: Statement) -> bool:
 # ---- whether it is certain ----
 
 
-def is_certain(clash: StatementClash, said: Sequence[ConversationText]) -> bool:
-    """Whether a clash can be acted on, given what the user and the model have said. Two of one message are certain only as a change."""
+def doubt_about(clash: StatementClash, said: Sequence[ConversationText]) -> str:
+    """Why a clash cannot be acted on, given what the user and the model have said; "" where it can. Two of one message are certain only as
+    a change.
+    """
     older, newer = clash.older, clash.newer
-    if clash.type == "DUPLICATE_FACTS" or not {older.origin, newer.origin} <= {"user", "memory"}:
-        return False
-    if not older.earnest or not newer.earnest:
-        return False
+    if clash.type == "DUPLICATE_FACTS":
+        return "the same is said twice"
+    if not {older.origin, newer.origin} <= {"user", "memory"}:
+        return "one of the two is neither the user's nor a memory"
+    if older.doubt or newer.doubt:
+        return f"the newer one: {newer.doubt}" if newer.doubt else f"the older one: {older.doubt}"
     together = older.message == newer.message and older.message is not None and newer.origin == "user"
     both = _excluding(older, newer)
     if older.origin == newer.origin == "user" and len({tongue for one in (older, newer) if (tongue := _plain_language(one.text))}) > 1:
-        return False  # two languages, two texts
+        return "they are in two languages"  # two texts
     if both is None:
-        return not together and _is_what_it_means(older, newer, said)
+        return "" if not together and _is_what_it_means(older, newer, said) else "they do not plainly give two values to one thing"
     if together and not both[1].change:
-        return False
+        return "both stand in one message, and the newer one is not said as a change"
     if both[0].attribute == REPLY_LANGUAGE:  # of one answer, or of all
-        return False
+        return "a language may be meant for one answer only"
     of_task = both[0].attribute in OF_A_TASK or both[0].of_task or both[1].of_task
-    return not of_task or both[1].change or not _something_new(older, newer, said)
+    if of_task and not both[1].change and _something_new(older, newer, said):
+        return "something else has come up since the older one, which may have been about another task"
+    return ""
 
 
 def _plain_language(text: str) -> str:

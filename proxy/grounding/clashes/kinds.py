@@ -73,8 +73,8 @@ class Statement(Struct, frozen=True):
     language: str = "en"
     declares: tuple[Declaration, ...] = ()
     """What it says plainly, and nothing besides; empty where it says more, or less."""
-    earnest: bool = True
-    """Whether its author says it of themselves, as far as what stands around it tells."""
+    doubt: str = ""
+    """Why its author may not say it of themselves, by what stands around it; "" where they do, as far as that tells."""
 
     @property
     def topic(self) -> str:
@@ -117,8 +117,14 @@ class StatementClash(Struct, frozen=True):
     """Neither is newer: both stand in one piece, or carry the same time."""
     update: bool = False
     """The newer one is a change of mind said as such: the older one is outdated, and nobody made a mistake."""
-    certain: bool = False
-    """Both plainly say the same attribute of the same person, and the two values exclude each other: it can be acted on."""
+    doubt: str = "it was not looked at in its conversation"
+    """Why it cannot be acted on, for people; "" where both plainly say the same attribute of the same person, and the two values exclude
+    each other."""
+
+    @property
+    def certain(self) -> bool:
+        """Whether it can be acted on."""
+        return not self.doubt
 
     @property
     def pair_hash(self) -> str:

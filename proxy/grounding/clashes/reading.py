@@ -146,6 +146,10 @@ _SEVERAL = LazyPattern(
     re.I,
 )
 """Several of a kind, or one for a time."""
+_NEAREST = LazyPattern(
+    r"(?<=[.!])\s+¿?(?:where|when|how far|wo|wann|wie weit|d[óo]nde|cu[áa]ndo)\b[^.!?]*?\b(next|nächste\w*|siguiente)\b[^.!?]*\?\s*$", re.I
+)
+"""A last question for a place or a time: its "next" is the nearest or the coming one, and not the next of several who speak."""
 _ADDRESS = re.compile(r"\S{1,64}@\S{1,80}")
 
 
@@ -185,7 +189,7 @@ def read_piece(piece: TextPiece, i: int = 0, tongue: str = "", *, limit: int | N
         return Read(())
     found: list[Statement] = []
     spoken = cache(lambda: tongue or language(piece.text))  # most messages say nothing of which it would have to be known
-    earnest = cache(lambda: piece.origin == "memory" or (piece.origin == "user" and speaks_in_earnest(piece.text)))
+    doubt = cache(lambda: _doubt_of(piece))
     remembered = piece.origin in ("system", "memory")
     own = remembered or (piece.origin == "user" and (limit is None or piece.text.count(" ") < MAX_WORDS_OF_ONES_OWN))
     left, skipped = limit if limit is not None else MAX_STATEMENTS, 0
@@ -202,7 +206,7 @@ def read_piece(piece: TextPiece, i: int = 0, tongue: str = "", *, limit: int | N
             left -= 1
         kind = _kind_of(text, piece.origin, says)
         if kind is not None:
-            found.append(_statement(piece, i, text, start, kind, spoken(), says, earnest=earnest() if says else True))
+            found.append(_statement(piece, i, text, start, kind, spoken(), says, doubt=doubt() if says else ""))
         if len(found) >= MAX_STATEMENTS:
             break
     return Read(tuple(found), skipped, (limit or 0) - left if limit is not None else 0)
@@ -232,11 +236,17 @@ def _statement(
     tongue: str,
     says: tuple[Declaration, ...],
     *,
-    earnest: bool = True,
+    doubt: str = "",
 ) -> Statement:
     update = piece.origin in ("user", "memory") and (is_change(text) or any(one.change for one in says))
     place = (i, start, start + len(text), statement_hash(text, piece.origin), piece.message, piece.timestamp, piece.source)
-    return Statement(text, kind, piece.origin, *place, update=update, language=tongue, declares=says, earnest=earnest)
+    return Statement(text, kind, piece.origin, *place, update=update, language=tongue, declares=says, doubt=doubt)
+
+
+def _doubt_of(piece: TextPiece) -> str:
+    if piece.origin == "memory" or (piece.origin == "user" and speaks_in_earnest(piece.text)):
+        return ""
+    return doubt_of(piece.text) if piece.origin == "user" else "it is neither the user's nor a memory"
 
 
 def _may_matter(sentence: str) -> bool:
@@ -288,10 +298,24 @@ def _is_of_another(text: str, said: str, origin: Origin) -> bool:
 
 def speaks_in_earnest(text: str) -> bool:
     """Whether a user's message is in its author's own words and about themselves, as far as its words tell."""
-    if text.count(" ") >= MAX_WORDS_OF_ONES_OWN or _MARKS.search(_AMOUNT_BOUND.sub(" ", text)) is not None:
-        return False
+    return not doubt_of(text)
+
+
+def doubt_of(text: str) -> str:
+    """Why a user's message may not be so; "" where nothing in it says that."""
+    if text.count(" ") >= MAX_WORDS_OF_ONES_OWN:
+        return "its message is long, and may be a text that is handed over"
+    if _MARKS.search(_AMOUNT_BOUND.sub(" ", text)) is not None:
+        return "its message has quotations, a list, markup or paragraphs"
     text = _ADDRESS.sub(" ", text)
-    return not (_HANDED_OVER.search(text) or _STAGING_WORDS.search(text) or is_one_of_several(text) or is_hypothetical(text))
+    if _HANDED_OVER.search(text) is not None:
+        return "its message may hand over a text, or tell what somebody said"
+    if _STAGING_WORDS.search(text) is not None:
+        return "its message may make a story, a game or an exercise of it"
+    nearest = _NEAREST.search(text)
+    if is_one_of_several(text if nearest is None else text[: nearest.start(1)] + text[nearest.end(1) :]):
+        return "its message speaks of several of a kind, or of one for a time"
+    return "its message supposes something" if is_hypothetical(text) else ""
 
 
 def is_hypothetical(text: str) -> bool:

@@ -112,7 +112,7 @@ GAUGES: tuple[tuple[str, str, Callable[[Sequence[float]], float]], ...] = (
     ("groundwire_records_waiting", "Records that are not in the store yet", sum),
     ("groundwire_processes", "Processes of all nodes that the store serves", max),
     ("groundwire_alerts_firing", "Rules of alerts that ring now", max),
-    ("groundwire_drift", "1 where those differ in release, policies, keys or knowledge, else 0", max),
+    ("groundwire_drift", "1 where those have differed in release, policies, keys or knowledge for a minute, else 0", max),
 )
 """Name, meaning, and how it is put together over processes: only living ones count."""
 

@@ -36,6 +36,7 @@ MAX_READ, MAX_READ_OF_ALL = 6, 16
 about 0.5 ms each."""
 MAX_TASK_CHARS = 400
 """Of a system message, in which it says what the conversation is; further on it speaks of everything."""
+STAGED = "the conversation may be a story, a game or an exercise"
 MAX_CACHED = 4096
 """Pieces whose statements are kept in this process."""
 _KINDS: dict[Part, tuple[PieceKind, ...]] = {
@@ -104,9 +105,9 @@ class Context:
             skipped += read[_key(piece, origin)].skipped
             for statement in read[_key(piece, origin)].statements:
                 said[statement.hash] += 1
-                earnest = statement.earnest and not doubtful
+                doubt = statement.doubt or (STAGED if doubtful else "")
                 place = {"piece": i, "message": piece.message, "timestamp": piece.timestamp, "source": piece.source}
-                found.append(PlacedStatement(replace(statement, earnest=earnest, **place), piece, said[statement.hash], locked))
+                found.append(PlacedStatement(replace(statement, doubt=doubt, **place), piece, said[statement.hash], locked))
         return ContextStatements(tuple(found), skipped)
 
     def _each(self, pieces: Sequence[tuple[ContextPiece, Origin]]) -> dict[_Key, Read]:

@@ -11,7 +11,7 @@ from collections.abc import Collection, Sequence
 from msgspec.structs import replace
 
 from proxy.exchange import Exchange
-from proxy.grounding.clashes.deciding import ConversationText, is_certain
+from proxy.grounding.clashes.deciding import ConversationText, doubt_about
 from proxy.grounding.clashes.detector import ClashDetector, DetectedClashes
 from proxy.grounding.clashes.kinds import Pair, Statement, StatementClash
 from proxy.language.lru import LRU, key_of
@@ -96,13 +96,13 @@ class Finder:
         update = clash.update or any(entry.record.topic == clash.topic for entry in replied)
         together = clash.simultaneous or _side_by_side(exchange, clash.older, clash.newer)
         found = replace(clash, update=update, simultaneous=together and not update)
-        return replace(found, certain=self._is_certain(found, said))
+        return replace(found, doubt=self._doubt_about(found, said))
 
-    def _is_certain(self, clash: StatementClash, said: Sequence[ConversationText]) -> bool:
-        """Whether it can be acted on. Where the policy edits everything, so can what stands twice; where it edits nothing, none."""
+    def _doubt_about(self, clash: StatementClash, said: Sequence[ConversationText]) -> str:
+        """Why it cannot be acted on. Where the policy edits everything, what stands twice can; where it edits nothing, none."""
         if self._options.edits == "none":
-            return False
-        return is_certain(clash, said) or (self._options.edits == "all" and clash.type == "DUPLICATE_FACTS")
+            return "the policy edits nothing"
+        return "" if self._options.edits == "all" and clash.type == "DUPLICATE_FACTS" else doubt_about(clash, said)
 
 
 def _conversation_texts(exchange: Exchange) -> list[ConversationText]:

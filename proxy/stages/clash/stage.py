@@ -57,7 +57,7 @@ _RESOLUTIONS = {"older": "keep_older", "newer": "keep_newer", "both": "keep_both
 _DEADLINE = 0.8
 """Share of the stage's time after which pairs that are still open wait for the next turn."""
 STORE_AWAY = "store_unavailable"
-DOUBTFUL = "not certain: only reported"
+DOUBTFUL = "not certain: only reported, because {}"
 MAX_REPORTED = 16
 """Clashes of a run that are kept though nothing is done about them; where there are more, the conversation is about such things."""
 _WARMING = [TextPiece("I live in Berlin and I never eat meat, but my budget is 100 € for the hotel on 5 May at 9 am.")]
@@ -214,7 +214,7 @@ class Clash(Stage[ClashOptions]):
             special = options.critical_strategy if not clash.update else None  # what was said as a change is never asked about
             done = resolve_clash(clash, options.strategy, now=now, critical_strategy=special, language=spoken)
             if not clash.certain:
-                done = Resolution("keep_existing", (clash.older, clash.newer), (), DOUBTFUL, resolved=False)
+                done = Resolution("keep_existing", (clash.older, clash.newer), (), DOUBTFUL.format(clash.doubt), resolved=False)
             chosen = (special if clash.critical else None) or options.strategy
             strategy = chosen if done.strategy == "keep_existing" else done.strategy
             record = await self.ports.clashes.put(record_of(exchange, clash, sides, done, strategy, spoken))

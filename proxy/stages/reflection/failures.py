@@ -223,7 +223,6 @@ _BUDGET: Mapping[str, str] = {
 _UPSTREAM: Mapping[str, str] = {
     "upstream_timeout": "timeout",
     "upstream_unreachable": "unreachable",
-    "context_length_exceeded": "context_length_exceeded",
     "rate_limit_exceeded": "rate_limited",
     "rate_limited": "rate_limited",
     "overloaded": "overloaded",
@@ -231,6 +230,7 @@ _UPSTREAM: Mapping[str, str] = {
     "upstream_error": "server_error",
 }
 PRESSURE = ("context_high", "context_critical")
+TOO_LONG = "context_length_exceeded"
 
 
 def answer_events(exchange: Exchange, min_score: float = 0.0) -> list[FailureEvent]:
@@ -241,9 +241,16 @@ def answer_events(exchange: Exchange, min_score: float = 0.0) -> list[FailureEve
 
 
 def upstream_events(exchange: Exchange) -> list[FailureEvent]:
-    """Why there was no answer."""
-    ended = exchange.unanswered
-    return [] if ended is None else [occurred(upstream_failure(exchange, ended))]
+    """Why there was no answer. That the client asked for a longer one than there is room for is no failure of the run."""
+    ended, use = exchange.unanswered, exchange.facts.context
+    if ended is None:
+        return []
+    if ended.code != TOO_LONG:
+        return [occurred(upstream_failure(exchange, ended))]
+    if use is not None and use.exceeded_by_answer(exchange.wants.max_output_tokens):
+        return []
+    used = _usage_detail(exchange)
+    return [occurred(_exchange_failure(exchange, "budget_pressure", TOO_LONG, "prompt", used, {"type": "reduce_context", **used}))]
 
 
 def resolved_by_answer(records: Sequence[FailureRecord], now: Sequence[FailureEvent], exchange: Exchange) -> list[FailureEvent]:
@@ -342,17 +349,13 @@ def retrieval_failures(exchange: Exchange, *, admits: bool, min_score: float = 0
 
 
 def upstream_failure(exchange: Exchange, ended: Unanswered) -> Failure:
-    """Why there was no answer."""
+    """Why the upstream gave no answer."""
     code = _UPSTREAM.get(ended.code) or _by_status(ended.status)
     outcome: dict[str, Any] = {"status": ended.status, **({"error": identifier(ended.code)} if ended.code else {})}
     if ended.retry_after_s is not None:
         outcome["retry_after_s"] = round(ended.retry_after_s, 3)
-    if code == "context_length_exceeded":
-        tokens = _usage_detail(exchange)
-        outcome |= tokens
-        adjustment: dict[str, Any] = {"type": "reduce_context", **tokens}
-    elif code == "refused":
-        adjustment = {"type": "change_arguments"}
+    if code == "refused":
+        adjustment: dict[str, Any] = {"type": "change_arguments"}
     else:
         adjustment = {"type": "retry_later", **({"after_s": outcome["retry_after_s"]} if "retry_after_s" in outcome else {})}
     return _exchange_failure(exchange, "upstream_error", code, "upstream_call", outcome, adjustment)
@@ -377,16 +380,18 @@ def _exchange_failure(
     adjustment: Mapping[str, Any],
     chunks: list[str] | None = None,
 ) -> Failure:
-    """A failure of the exchange as a whole: one a record."""
+    """A failure of the exchange as a whole: one a record. What an upstream refuses, and a window that is full, are of one model."""
     names = [identifier(fingerprint("chunk", "", "", chunk)[3:]) for chunk in chunks or ()]
     upstream = exchange.upstream if signal == "upstream_error" else ""
+    model = exchange.original.model if signal in ("upstream_error", "budget_pressure") else None
+    named = {"upstream": identifier(upstream)} if upstream else {}
     return make_failure(
         signal,
         code,
         "upstream" if upstream else "answer",
         upstream,
-        exchange.original.model if upstream else None,
-        action={"kind": kind, **({"upstream": identifier(upstream), "model": identifier(exchange.original.model)} if upstream else {})},
+        model,
+        action={"kind": kind, **named, **({} if model is None else {"model": identifier(model)})},
         outcome=outcome,
         adjustment=adjustment,
         refs=[{"kind": "record", "record": exchange.id}, *({"kind": "chunk", "chunk": name} for name in names[:8])],

@@ -2,9 +2,10 @@
 another takes the place of. Pure, deterministic.
 
 A record is relevant when the newest steps show the same failure, or by its structured fields: one about a tool that is neither offered now
-nor was called lately is never relevant. What is relevant is ranked by: the same failure first, severity,
-recency, helpfulness, id. Guidance that did harm twice and never helped is not given again, not even for the same failure: repeating it was
-tried. Of records that say the same (same subject, same adjustment) the first stays.
+nor was called lately is never relevant. An upstream's failure is kept for people: no model can do anything about it; one of a window is for
+the model whose window it was. What is relevant is ranked by: the same failure first, severity, recency, helpfulness, id. Guidance that did
+harm twice and never helped is not given again, not even for the same failure: repeating it was tried. Of records that say the same (same
+subject, same adjustment) the first stays.
 
 The same failure again and again without progress is a reason to stop. A person is asked where they can clear the obstacle away (a
 permission, a search that finds nothing, a loop, a tool that is not there). Where an invariant is broken (a handle that leads nowhere, an
@@ -98,11 +99,14 @@ class Situation(Struct, frozen=True):
     """Called lately, newest first."""
 
 
-def select(records: Sequence[FailureRecord], now: Situation, *, top_k: int) -> list[FailureRecord]:
-    """At most `top_k` of the active `records`, the most important first; the order of `records` makes no difference."""
+def select(records: Sequence[FailureRecord], now: Situation, *, top_k: int, model: str = "") -> list[FailureRecord]:
+    """At most `top_k` of the active `records`, the most important first, for `model` (as `identifier` writes it).
+
+    The order of `records` makes no difference.
+    """
     if top_k <= 0:
         return []
-    fitting = [one for one in records if one.status == "active" and not only_harmed(one) and is_relevant(one, now)]
+    fitting = [one for one in records if one.status == "active" and not only_harmed(one) and is_relevant(one, now, model)]
     chosen: dict[tuple[str, str], FailureRecord] = {}
     for record in sorted(fitting, key=lambda one: _rank(one, now.fingerprints)):
         chosen.setdefault(_says(record), record)
@@ -111,10 +115,14 @@ def select(records: Sequence[FailureRecord], now: Situation, *, top_k: int) -> l
     return list(chosen.values())
 
 
-def is_relevant(record: FailureRecord, now: Situation) -> bool:
-    """Whether the newest steps show the same failure, or it can happen again where it happened."""
-    if record.fingerprint in now.fingerprints or not record.subject or record.signal_type == "upstream_error":
-        return True  # what belongs to no tool: the model's answer, the upstream, a person's correction
+def is_relevant(record: FailureRecord, now: Situation, model: str = "") -> bool:
+    """Whether `model` can do something about it, and the newest steps show the same failure, or it can happen again where it happened."""
+    if record.signal_type == "upstream_error":
+        return False
+    if record.signal_type == "budget_pressure":
+        return record.attempted_action.get("model") == model
+    if record.fingerprint in now.fingerprints or not record.subject:
+        return True  # what belongs to no tool: the model's answer, a person's correction
     if record.code == "unknown_tool":  # an invented name may be invented again, unless there is such a tool by now
         return record.subject not in now.tools
     return record.subject in now.recent_tools or record.subject in now.tools

@@ -232,7 +232,7 @@ class Reflection(Stage[ReflectionOptions]):
         def count(text: str) -> int:
             return self.ports.tokens.count_text(text, model)
 
-        chosen = select(reading.records, reading.history.situation, top_k=options.top_k)
+        chosen = select(reading.records, reading.history.situation, top_k=options.top_k, model=identifier(exchange.original.model))
         block, shown = await run_in_thread_if_large(0, wording.render, chosen, count, options.max_tokens)
         messages = wording.with_block(exchange.messages, block) if shown else None
         if messages is None:

@@ -221,6 +221,7 @@ def output_requirements_of(params: Mapping[str, Any]) -> OutputRequirements:
         chosen_tools=frozenset(name for name in allowed if isinstance(name, str)) if isinstance(allowed, list) else frozenset(),
         choices=number if isinstance(number, int) and number > 0 else 1,
         max_output_tokens=limit if isinstance(limit, int) and limit > 0 else None,
+        limit_field="generationConfig.maxOutputTokens",
         stream_usage=True,
         sampling={name: value for name, value in values.items() if bodies.is_number(value)},
     )

@@ -150,7 +150,7 @@ def test_of_a_tool_s_result_the_user_is_somebody_else() -> None:
 
 @pytest.mark.parametrize(("text", "earnest"), [("I live in Rome.", True), ("Translate this: I live in Rome.", False)])
 def test_what_stands_around_a_plain_sentence_tells_whether_it_is_meant(text: str, earnest: bool) -> None:
-    assert [earnest] == [one.earnest for one in read(f"{text} I am vegan.") if one.topic == "diet"]
+    assert [earnest] == [not one.doubt for one in read(f"{text} I am vegan.") if one.topic == "diet"]
 
 
 @pytest.mark.parametrize("origin", ["tool_result", "passage", "user"])

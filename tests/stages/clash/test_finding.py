@@ -66,3 +66,22 @@ async def test_in_a_game_nothing_is_certain() -> None:
 
 async def test_two_languages_are_two_texts() -> None:
     assert True not in await certain("I live in the city of Rome. I live in Rome.", "Ich wohne jetzt in Hamburg.")
+
+
+async def test_a_question_for_the_nearest_place_says_nothing_against_a_change() -> None:
+    assert [True] == await certain("I live in Berlin.", "I moved to Munich. Where is the next bakery?")
+
+
+async def test_a_doubtful_clash_says_which_condition_is_not_met() -> None:
+    doubts = [
+        await found("I live in Berlin.", "I live in Munich. I commute."),
+        await found("I live in Berlin. I live in Munich."),
+        await found("Tell me a story about a spy.", "I live in Rome.", "I live in Oslo."),
+        await found("A hotel in Rome. My budget is 500 €.", "A laptop. My budget is 900 €."),
+    ]
+    assert [
+        ["the newer one: its message speaks of several of a kind, or of one for a time"],
+        ["both stand in one message, and the newer one is not said as a change"],
+        ["the newer one: the conversation may be a story, a game or an exercise"],
+        ["something else has come up since the older one, which may have been about another task"],
+    ] == [[clash.doubt for clash in some] for some in doubts]

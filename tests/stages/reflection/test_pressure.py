@@ -8,7 +8,7 @@ import pytest
 from msgspec.structs import replace
 
 from proxy.exchange import Answer, Choice, ContextUse, Evidence, Exchange, Unanswered, Verdict
-from proxy.stages.reflection.failures import budget_failures, retrieval_failures, upstream_failure
+from proxy.stages.reflection.failures import budget_failures, retrieval_failures, upstream_events, upstream_failure
 from proxy.testing import make_exchange
 
 PASSAGES = (Evidence("The tower is 42 m high.", source="towers.md"), Evidence("It opens at nine.", source="hours.md"))
@@ -80,6 +80,28 @@ def test_a_window_nearly_full_is_budget_pressure(warning: str, code: str, severi
     )
 
 
+def refused(used: int, **params: Any) -> list[Any]:
+    """The failures of a prompt that was refused as too long for a window of 2,000 tokens."""
+    made = make_exchange(**params)
+    made.facts.context, made.unanswered = ContextUse(used, 2000, True), Unanswered("context_length_exceeded", 400)
+    return [event.failure for event in upstream_events(made)]
+
+
+def test_a_prompt_that_was_too_long_is_budget_pressure_of_its_model() -> None:
+    (found,) = refused(2100, max_tokens=50)
+    assert ("budget_pressure", "context_length_exceeded", "", "gpt-4o") == (
+        found.signal_type,
+        found.code,
+        found.subject,
+        found.attempted_action["model"],
+    )
+    assert {"type": "reduce_context", "used_tokens": 2100, "window_tokens": 2000} == found.recommended_adjustment
+
+
+def test_an_answer_that_the_client_asks_to_be_too_long_is_no_failure() -> None:
+    assert [] == refused(8, max_tokens=5000)
+
+
 def test_a_warning_of_another_kind_is_none() -> None:
     assert [] == budget_failures(exchange("allocation_exceeded", "context_usage_high"))
 
@@ -100,7 +122,6 @@ def test_of_several_choices_that_were_cut_one_is_told() -> None:
         ("", 503, "overloaded", "retry_later"),
         ("", 500, "server_error", "retry_later"),
         ("invalid_prompt", 400, "refused", "change_arguments"),
-        ("context_length_exceeded", 400, "context_length_exceeded", "reduce_context"),
     ],
 )
 def test_why_there_was_no_answer(code: str, status: int, expected: str, advice: str) -> None:

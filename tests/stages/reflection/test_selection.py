@@ -70,8 +70,14 @@ def test_a_failure_of_no_tool_is_always_relevant() -> None:
     assert ["fl_1"] == chosen(record(subject="", signal_type="human_correction", code="override"), now=Situation((), (), ()))
 
 
-def test_an_upstream_is_no_tool() -> None:
-    assert ["fl_1"] == chosen(record(subject="openai", signal_type="upstream_error", code="timeout"), now=Situation((), (), ()))
+def test_what_an_upstream_failed_at_is_not_told() -> None:
+    assert [] == chosen(record(subject="openai", signal_type="upstream_error", code="unreachable", fingerprint="fp_now"))
+
+
+@pytest.mark.parametrize(("model", "told"), [("tiny", ["fl_1"]), ("gpt-4o-mini", [])])
+def test_a_full_window_is_told_to_the_model_whose_it_was(model: str, told: list[str]) -> None:
+    pressure = record(subject="", signal_type="budget_pressure", code="context_length_exceeded", attempted_action={"model": "tiny"})
+    assert told == [one.id for one in select([pressure], NOW, top_k=5, model=model)]
 
 
 def test_an_invented_tool_is_told_of_until_there_is_one() -> None:

@@ -210,12 +210,13 @@ def test_what_is_wanted_is_read_from_the_apis_own_fields() -> None:
         max_output_tokens=50,
         temperature=0.5,
     ).wants
-    assert ("json", schema, "required", {"weather"}, 50) == (
+    assert ("json", schema, "required", {"weather"}, 50, "max_output_tokens") == (
         wants.form,
         wants.schema,
         wants.calls,
         wants.chosen_tools,
         wants.max_output_tokens,
+        wants.limit_field,
     )
     assert "required" == of_items(user("Q"), tool_choice={"type": "function", "name": "weather"}).wants.calls
 
