@@ -16,6 +16,7 @@ from proxy.errors import ConfigError, ModelUnavailable, StoreUnavailable
 from proxy.models.making import make_embedder, make_pair_model
 from proxy.policy.loading import Policy, PolicyReading, RoutePolicies, has_stages, load_policy
 from proxy.policy.precision import below_floor
+from proxy.ports.stage import Stage
 from proxy.server.startup import check_exposure
 from proxy.store.database import Database
 from proxy.store.knowledge import extension_problem
@@ -23,6 +24,8 @@ from proxy.store.pages import reports_of
 from proxy.upstreams.embedded import EmbeddedUpstream
 from proxy.upstreams.gguf import default_model_path
 from proxy.wire.translation.translate import APIS, TITLES
+
+_BY_PASSAGES = ("relevance", "citations", "confidence", "claims")
 
 
 def migrate(path: Path) -> int:
@@ -169,6 +172,14 @@ def _fallback(route: RouteSettings, settings: Settings) -> tuple[str, ...]:
     return settings.upstreams[route.upstream].fallback if route.upstream in settings.upstreams else ()
 
 
+def _without_hand_over(policy: Policy) -> list[str]:
+    """Its stages for answers from passages, where none hands the model those that a client sends beside its messages."""
+    stages = [spec.stage for spec in policy.stages if spec.options.enabled]
+    if any(stage.hand_over is not Stage.hand_over for stage in stages):
+        return []
+    return [stage.name for stage in stages if stage.name in _BY_PASSAGES]
+
+
 def _route(route: RouteSettings, found: RoutePolicies) -> Iterator[str]:
     enforced, columns = found.default.enforce and route.enforce, shutil.get_terminal_size().columns
     how = _in_short(found.default) if enforced else _in_short(found.default).replace(found.default.delivery, "shadow mode", 1)
@@ -178,6 +189,9 @@ def _route(route: RouteSettings, found: RoutePolicies) -> Iterator[str]:
     if also:
         yield f"    on request: {', '.join(also)}"
     for policy in found.allowed.values():
+        if judging := _without_hand_over(policy):
+            lacking = "and no stage hands the passages of groundwire.context to the model: faithful does"
+            yield f"    note: {policy.name} has {', '.join(judging)}, {lacking}"
         for spec in policy.stages if policy.enforce and route.enforce else ():
             for line in below_floor(spec.stage.name, policy.actions(spec)):
                 yield f"    note: {policy.name} lets {spec.stage.name} {line}"
