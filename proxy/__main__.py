@@ -308,7 +308,7 @@ def _demo(arguments: argparse.Namespace) -> int:
 def _check(arguments: argparse.Namespace) -> int:
     from proxy.cli.check import check
 
-    return check(_config_of_server(arguments.config))
+    return check(_config_of_server(arguments.config), _shipped_policies())
 
 
 def _explain(arguments: argparse.Namespace) -> int:

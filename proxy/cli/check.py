@@ -6,7 +6,7 @@ import asyncio
 import shutil
 import sys
 import textwrap
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 from proxy.cli.terminal import refused
@@ -39,8 +39,8 @@ def migrate(path: Path) -> int:
     return 0
 
 
-def check(path: Path) -> int:
-    """Print it; returns 0, or 2 where something is wrong."""
+def check(path: Path, shipped: Sequence[str] = ()) -> int:
+    """Print it; returns 0, or 2 where something is wrong. `shipped` are the names of the policies that come with Groundwire."""
     found = Problems()
     settings = read_settings(path, found)
     lines = [f"{path}: ok"]
@@ -55,7 +55,7 @@ def check(path: Path) -> int:
         reading = PolicyReading(settings, str(path))
         for i, route in enumerate(settings.routes):
             policies = reading.route(i, route)
-            lines += _route(route, policies) if policies is not None else ()
+            lines += _route(route, policies, shipped) if policies is not None else ()
         lines += _translations(settings)
         found.found += reading.problems.found
         used = {file.resolve() for file in reading.read}
@@ -180,7 +180,7 @@ def _without_hand_over(policy: Policy) -> list[str]:
     return [stage.name for stage in stages if stage.name in _BY_PASSAGES]
 
 
-def _route(route: RouteSettings, found: RoutePolicies) -> Iterator[str]:
+def _route(route: RouteSettings, found: RoutePolicies, shipped: Sequence[str]) -> Iterator[str]:
     enforced, columns = found.default.enforce and route.enforce, shutil.get_terminal_size().columns
     how = _in_short(found.default) if enforced else _in_short(found.default).replace(found.default.delivery, "shadow mode", 1)
     said = f"  {route.prefix}/v1 -> {route.upstream}, {found.default.label} ({how})"
@@ -189,6 +189,8 @@ def _route(route: RouteSettings, found: RoutePolicies) -> Iterator[str]:
     if also:
         yield f"    on request: {', '.join(also)}"
     for policy in found.allowed.values():
+        if policy.name in shipped and (file := Path(policy.file)).stem != policy.name:
+            yield f"    note: {file.name} has the name of a shipped policy, {policy.name}, in headers and records"
         if judging := _without_hand_over(policy):
             lacking = "and no stage hands the passages of groundwire.context to the model: faithful does"
             yield f"    note: {policy.name} has {', '.join(judging)}, {lacking}"

@@ -211,6 +211,12 @@ def test_a_policy_that_judges_by_passages_and_hands_none_over_is_noted(folder: P
     assert [] == noted(capsys, folder, "name: mine\nstages: [budget, poisoning]\n")
 
 
+def test_a_policy_with_a_shipped_ones_name_is_noted(folder: Path, capsys: Captured) -> None:
+    said = "rag.yaml has the name of a shipped policy, strict, in headers and records"
+    assert [said] == noted(capsys, folder, "name: strict\nstages: [budget]\n")
+    assert [] == noted(capsys, folder, "name: rag\nstages: [budget]\n")
+
+
 @pytest.mark.process
 @pytest.mark.slow
 def test_a_local_model_that_does_not_load_is_found(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
