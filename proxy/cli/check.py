@@ -8,10 +8,11 @@ import sys
 import textwrap
 from collections.abc import Iterator, Sequence
 from pathlib import Path
+from urllib.parse import urlsplit
 
 from proxy.cli.terminal import refused
 from proxy.config.conversion import Problems
-from proxy.config.settings import BuiltinSettings, EmbeddedSettings, RouteSettings, Settings, load_settings, read_settings
+from proxy.config.settings import BuiltinSettings, EmbeddedSettings, OpenAISettings, RouteSettings, Settings, load_settings, read_settings
 from proxy.errors import ConfigError, ModelUnavailable, StoreUnavailable
 from proxy.models.making import make_embedder, make_pair_model
 from proxy.policy.loading import Policy, PolicyReading, RoutePolicies, has_stages, load_policy
@@ -117,8 +118,12 @@ async def _embedding_problem(settings: Settings) -> str | None:
 
 
 def _absent(settings: Settings) -> Iterator[str]:
-    """MCP servers that cannot be started from here, and a local model that was not fetched: the server's machine may be another one."""
+    """MCP servers that cannot be started from here, a local model that was not fetched (the server's machine may be another one), and
+    addresses of upstreams that stop short of ``/v1``, as few servers' do.
+    """
     for name, upstream in settings.upstreams.items():
+        if isinstance(upstream, OpenAISettings) and not urlsplit(upstream.base_url).path.strip("/"):
+            yield f"  note: upstreams.{name}.base_url: has no path, as /v1: calls go to {upstream.base_url.rstrip('/')}/chat/completions"
         if isinstance(upstream, EmbeddedSettings) and not upstream.model_path and not default_model_path().exists():
             yield f"  note: upstreams.{name}: its model is not on this machine yet: groundwire fetch-model"
     for name, server in settings.mcp.servers.items():

@@ -211,6 +211,14 @@ def test_a_policy_that_judges_by_passages_and_hands_none_over_is_noted(folder: P
     assert [] == noted(capsys, folder, "name: mine\nstages: [budget, poisoning]\n")
 
 
+def test_an_address_without_a_path_is_noted(folder: Path, capsys: Captured) -> None:
+    upstreams = "a: {kind: openai, base_url: 'http://127.0.0.1:9'}, b: {kind: openai, base_url: 'http://127.0.0.1:9/v1'}"
+    (folder / "config.yaml").write_text(f"upstreams: {{{upstreams}}}\nroutes: [{{upstream: a, policy: policies/rag.yaml}}]\n")
+    assert 0 == main(["check", "--config", str(folder / "config.yaml")])
+    notes = [line for line in capsys.readouterr().out.splitlines() if "base_url" in line]
+    assert ["  note: upstreams.a.base_url: has no path, as /v1: calls go to http://127.0.0.1:9/chat/completions"] == notes
+
+
 def test_a_policy_with_a_shipped_ones_name_is_noted(folder: Path, capsys: Captured) -> None:
     said = "rag.yaml has the name of a shipped policy, strict, in headers and records"
     assert [said] == noted(capsys, folder, "name: strict\nstages: [budget]\n")
