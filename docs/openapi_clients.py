@@ -32,6 +32,7 @@ _CONTEXT: dict[str, Any] = {
     "properties": {
         "context": {"type": "array", "items": {"$ref": f"{SCHEMAS}ContextPassage"}, "description": "passages for this question"}
     },
+    "additionalProperties": False,
 }
 _PASSAGE: dict[str, Any] = {
     "type": "object",

@@ -15,8 +15,9 @@ from pathlib import Path
 from typing import get_args
 
 from proxy import __version__
+from proxy.config.extras import missing
 from proxy.config.sections import LogFormat, LogLevel
-from proxy.config.settings import Settings, load_settings
+from proxy.config.settings import LOCAL, Settings, load_settings
 from proxy.errors import ConfigError
 from proxy.observe import logs
 
@@ -242,6 +243,15 @@ def config_path(given: Path | None) -> Path:
     return here if here.is_file() else _bundled() / DEFAULT_CONFIG
 
 
+def _config_of_server(given: Path | None) -> Path:
+    """As `config_path`. Raises `ConfigError` where that is the built-in one, and what it needs is not installed."""
+    path = config_path(given)
+    if given is None and path != Path(DEFAULT_CONFIG) and (problem := missing(*LOCAL)):
+        message = f"is not here, and the built-in one {problem}; or, for a provider instead of the local model: groundwire init"
+        raise ConfigError(DEFAULT_CONFIG, "", message)
+    return path
+
+
 def _bundled() -> Path:
     """Folder of the default config.yaml and policies/."""
     return BUNDLED if BUNDLED.is_dir() else Path(__file__).parent.parent
@@ -251,7 +261,7 @@ def _serve(arguments: argparse.Namespace) -> int:
     from proxy.cli.start_page import ask_for_patience
     from proxy.offloop import collector_paused
 
-    path = config_path(arguments.config)
+    path = _config_of_server(arguments.config)
     ask_for_patience(f"Groundwire starts with {path}")
     with collector_paused():
         from proxy.app import preload
@@ -298,7 +308,7 @@ def _demo(arguments: argparse.Namespace) -> int:
 def _check(arguments: argparse.Namespace) -> int:
     from proxy.cli.check import check
 
-    return check(config_path(arguments.config))
+    return check(_config_of_server(arguments.config), _shipped_policies())
 
 
 def _explain(arguments: argparse.Namespace) -> int:

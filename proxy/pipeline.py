@@ -16,10 +16,10 @@ from functools import partial
 from msgspec.structs import replace
 
 from proxy.context.conversation import unread_size
-from proxy.context.passages import RETRIEVAL_TOOLS, passages_of
+from proxy.context.passages import RETRIEVAL_TOOLS, absent_passages, passages_of
 from proxy.errors import INTERRUPTIONS, Overloaded, PolicyBlocked, ProxyError
 from proxy.exchange import CHECKS_CPU_S, QUIET, Evidence, Exchange, HookMark, Request, Sentence, Verdict, tool_name
-from proxy.exchange.verdicts import UNCHECKED
+from proxy.exchange.verdicts import NOT_IN_PROMPT, UNCHECKED
 from proxy.language.text import replaced
 from proxy.offloop import LARGE, OverBudget, run_in_thread_if_large
 from proxy.own_calls import Hook, OwnCalls
@@ -86,6 +86,7 @@ class Pipeline:
         self._failed = [(s, s.on_failed) for s in stages if overrides(s, "on_failed")]
         self.own_calls = OwnCalls(stages if self.enforces else (), self._run)
         self._sentence = [s for s in judging if isinstance(s, SentenceStage) and s.judges_sentences]
+        self._handing_over = [s for s in stages if overrides(s, "hand_over")]
         self._place = {stage.name: i for i, stage in enumerate(self.stages)}
         self._release = [s for s in stages if overrides(s, "release")]
         self._remembering = [s for s in stages if overrides(s, "needs_run_identity")]
@@ -151,6 +152,18 @@ class Pipeline:
             if self._beside:
                 self._background[exchange.id] = _Background(partial(self._run_all, self._beside, "request", exchange, whole=True))
             await self.forward(exchange)
+
+    async def left_behind(self, exchange: Exchange) -> Verdict | None:
+        """What to tell where the client's passages are not in the prompt: no stage hands them over, or the client left that one out. Where
+        nothing of the policy applied, ``skipped`` tells enough.
+        """
+        passages = exchange.original.passages
+        if not passages or exchange.answer is not None or not self.ran(exchange):
+            return None
+        if not all(stage.is_left_out(exchange) for stage in self._handing_over):
+            return None
+        absent = await run_in_thread_if_large(unread_size(exchange), absent_passages, passages, exchange.messages)
+        return Verdict("server", "unchecked", code=NOT_IN_PROMPT, detail={"passages": len(absent)}) if absent else None
 
     def is_background_running(self, exchange: Exchange) -> bool:
         """Whether something of what `begin` left running still runs."""

@@ -2,6 +2,7 @@ import asyncio
 
 import msgspec
 import pytest
+from msgspec.structs import replace
 
 from proxy.errors import ContextLengthExceeded, Overloaded, PolicyBlocked
 from proxy.exchange import Answer, Choice, Evidence, Exchange, Sentence, ToolCall, Verdict
@@ -30,6 +31,35 @@ async def test_stages_run_in_order_and_leave_their_verdicts_and_timings() -> Non
     assert ["pass", "warn"] == [v.outcome for v in exchange.verdicts]
     assert ["changed"] == exchange.warnings
     assert ["first.request", "second.request"] == list(exchange.timings)
+
+
+async def is_left_behind(stages: list[Stage], skip: frozenset[str] = frozenset(), said: str = "How tall is it?") -> bool:
+    """Whether the passage that a client sends beside this message does not reach the model."""
+    exchange, pipeline = make_exchange([{"role": "user", "content": said}]), Pipeline(stages)
+    exchange.original, exchange.skip = replace(exchange.original, passages=(Evidence("The tower is 330 m tall."),)), skip
+    await pipeline.request(exchange)
+    found = await pipeline.left_behind(exchange)
+    assert found is None or ("unchecked", "context_not_in_prompt", {"passages": 1}) == (found.outcome, found.code, found.detail)
+    return found is not None
+
+
+async def test_passages_that_no_stage_hands_over_are_told_of() -> None:
+    async def hand_over(self: Stage, exchange: Exchange) -> None: ...
+
+    async def prompts(self: Stage, exchange: Exchange) -> None:
+        exchange.messages = ({"role": "user", "content": f"By this: {exchange.original.passages[0].content}"},)
+
+    async def answers(self: Stage, exchange: Exchange) -> None:
+        exchange.answer = Answer((Choice(0, "330 m"),))
+
+    handing = stage_of("hands", hand_over=hand_over)
+    assert await is_left_behind([stage_of()])
+    assert await is_left_behind([stage_of(), handing], frozenset({"hands"}))
+    assert not await is_left_behind([handing], frozenset({"all"}))
+    assert not await is_left_behind([handing])
+    assert not await is_left_behind([stage_of(on_request=prompts)])
+    assert not await is_left_behind([stage_of(on_request=answers)])
+    assert not await is_left_behind([stage_of()], said="The tower is 330 m tall. Is it?")
 
 
 async def test_a_stage_that_fails_is_an_error_and_changes_nothing(caplog: pytest.LogCaptureFixture) -> None:

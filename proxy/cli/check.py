@@ -6,16 +6,18 @@ import asyncio
 import shutil
 import sys
 import textwrap
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
+from urllib.parse import urlsplit
 
 from proxy.cli.terminal import refused
 from proxy.config.conversion import Problems
-from proxy.config.settings import BuiltinSettings, EmbeddedSettings, RouteSettings, Settings, load_settings, read_settings
+from proxy.config.settings import BuiltinSettings, EmbeddedSettings, OpenAISettings, RouteSettings, Settings, load_settings, read_settings
 from proxy.errors import ConfigError, ModelUnavailable, StoreUnavailable
 from proxy.models.making import make_embedder, make_pair_model
 from proxy.policy.loading import Policy, PolicyReading, RoutePolicies, has_stages, load_policy
 from proxy.policy.precision import below_floor
+from proxy.ports.stage import Stage
 from proxy.server.startup import check_exposure, check_store
 from proxy.store.database import Database
 from proxy.store.knowledge import extension_problem
@@ -23,6 +25,8 @@ from proxy.store.pages import reports_of
 from proxy.upstreams.embedded import EmbeddedUpstream
 from proxy.upstreams.gguf import default_model_path
 from proxy.wire.translation.translate import APIS, TITLES
+
+_BY_PASSAGES = ("relevance", "citations", "confidence", "claims")
 
 
 def migrate(path: Path) -> int:
@@ -36,8 +40,8 @@ def migrate(path: Path) -> int:
     return 0
 
 
-def check(path: Path) -> int:
-    """Print it; returns 0, or 2 where something is wrong."""
+def check(path: Path, shipped: Sequence[str] = ()) -> int:
+    """Print it; returns 0, or 2 where something is wrong. `shipped` are the names of the policies that come with Groundwire."""
     found = Problems()
     settings = read_settings(path, found)
     lines = [f"{path}: ok"]
@@ -54,7 +58,7 @@ def check(path: Path) -> int:
         reading = PolicyReading(settings, str(path))
         for i, route in enumerate(settings.routes):
             policies = reading.route(i, route)
-            lines += _route(route, policies) if policies is not None else ()
+            lines += _route(route, policies, shipped) if policies is not None else ()
         lines += _translations(settings)
         found.found += reading.problems.found
         used = {file.resolve() for file in reading.read}
@@ -116,8 +120,12 @@ async def _embedding_problem(settings: Settings) -> str | None:
 
 
 def _absent(settings: Settings) -> Iterator[str]:
-    """MCP servers that cannot be started from here, and a local model that was not fetched: the server's machine may be another one."""
+    """MCP servers that cannot be started from here, a local model that was not fetched (the server's machine may be another one), and
+    addresses of upstreams that stop short of ``/v1``, as few servers' do.
+    """
     for name, upstream in settings.upstreams.items():
+        if isinstance(upstream, OpenAISettings) and not urlsplit(upstream.base_url).path.strip("/"):
+            yield f"  note: upstreams.{name}.base_url: has no path, as /v1: calls go to {upstream.base_url.rstrip('/')}/chat/completions"
         if isinstance(upstream, EmbeddedSettings) and not upstream.model_path and not default_model_path().exists():
             yield f"  note: upstreams.{name}: its model is not on this machine yet: groundwire fetch-model"
     for name, server in settings.mcp.servers.items():
@@ -171,7 +179,15 @@ def _fallback(route: RouteSettings, settings: Settings) -> tuple[str, ...]:
     return settings.upstreams[route.upstream].fallback if route.upstream in settings.upstreams else ()
 
 
-def _route(route: RouteSettings, found: RoutePolicies) -> Iterator[str]:
+def _without_hand_over(policy: Policy) -> list[str]:
+    """Its stages for answers from passages, where none hands the model those that a client sends beside its messages."""
+    stages = [spec.stage for spec in policy.stages if spec.options.enabled]
+    if any(stage.hand_over is not Stage.hand_over for stage in stages):
+        return []
+    return [stage.name for stage in stages if stage.name in _BY_PASSAGES]
+
+
+def _route(route: RouteSettings, found: RoutePolicies, shipped: Sequence[str]) -> Iterator[str]:
     enforced, columns = found.default.enforce and route.enforce, shutil.get_terminal_size().columns
     how = _in_short(found.default) if enforced else _in_short(found.default).replace(found.default.delivery, "shadow mode", 1)
     said = f"  {route.prefix}/v1 -> {route.upstream}, {found.default.label} ({how})"
@@ -180,6 +196,11 @@ def _route(route: RouteSettings, found: RoutePolicies) -> Iterator[str]:
     if also:
         yield f"    on request: {', '.join(also)}"
     for policy in found.allowed.values():
+        if policy.name in shipped and (file := Path(policy.file)).stem != policy.name:
+            yield f"    note: {file.name} has the name of a shipped policy, {policy.name}, in headers and records"
+        if judging := _without_hand_over(policy):
+            lacking = "and no stage hands the passages of groundwire.context to the model: faithful does"
+            yield f"    note: {policy.name} has {', '.join(judging)}, {lacking}"
         for spec in policy.stages if policy.enforce and route.enforce else ():
             for line in below_floor(spec.stage.name, policy.actions(spec)):
                 yield f"    note: {policy.name} lets {spec.stage.name} {line}"

@@ -1,7 +1,7 @@
 """``groundwire init``: the configuration, policies and schemas that the package carries, as files of one's own.
 
-On a terminal it asks which provider, where its key is, which policy, and which agent; options answer beforehand. Everything is asked before
-anything is written, and what is there stays.
+On a terminal it asks which provider, where its key is, which policy, and which agent; options answer beforehand, and elsewhere the defaults
+do. Everything is asked before anything is written, and what is there stays.
 """
 
 from __future__ import annotations
@@ -59,13 +59,13 @@ def init(bundled: Path, config: str, folder: Path, given: Answers, policies: Seq
         raise ConfigError(str(target), "", "is there already and stays as it is: name another folder, or edit it")
     lacking = missing_model(*EMBEDDING) or missing_model(*VERIFYING)
     here = [name for name in policies if not lacking or name in _WITHOUT_MODELS]
-    answers = _answered(given, here, policies, lacking, ask) if (ask is not None or given != Answers()) and not target.exists() else None
+    answers = None if target.exists() else _answered(given, here, policies, lacking, ask)
     for source in (bundled / config, *sorted((bundled / "policies").glob("*.yaml")), *sorted((bundled / "schemas").glob("*.json"))):
         text = source.read_text(encoding="utf-8")
         yield _write(
             folder / source.relative_to(bundled), _chosen(text, answers, here) if answers is not None and source.name == config else text
         )
-    if answers is not None:
+    if answers is not None and (ask is not None or given != Answers()):
         _, place, line = AGENTS[answers.agent]
         yield from ("", f"export {answers.key_variable}=…", f"groundwire serve --config {target}", f"{answers.agent}, {place}: {line}")
 

@@ -8,20 +8,21 @@ from __future__ import annotations
 import argparse
 import asyncio
 import sys
+from contextlib import suppress
 from datetime import UTC, datetime
-from typing import TypeVar
 
 import msgspec
 
 from proxy.admin.keys import KeyBody, KeyBook, KeyParts, limits_shown, shown
 from proxy.cli.report import span_s
 from proxy.cli.terminal import refused
-from proxy.config.keys import LIMITS, Limits
+from proxy.config.conversion import checked
+from proxy.config.keys import LIMITS, Limits, expiry_of
 from proxy.config.settings import Settings
 from proxy.errors import ConfigError, ProxyError, StoreUnavailable
 from proxy.store.database import Database
 
-T = TypeVar("T")
+_SOURCE = "command line"
 
 
 def run(arguments: argparse.Namespace, settings: Settings, source: str) -> int:
@@ -51,7 +52,7 @@ async def _do(arguments: argparse.Namespace, book: KeyBook) -> None:
         case "add":
             given = {"name": name, "team": arguments.team, "routes": arguments.route, "models": arguments.model}
             more = {"expires": _expiry(arguments.expires), "limits": msgspec.to_builtins(_limits(arguments))}
-            _, text = await book.add(_converted(given | more, KeyBody))
+            _, text = await book.add(checked(given | more, KeyBody, _SOURCE))
             _show(name, text)
         case "list":
             await _list(book, as_json=arguments.json)
@@ -90,20 +91,16 @@ def _words(limits: Limits) -> str:
 
 
 def _limits(arguments: argparse.Namespace) -> Limits:
-    return _converted({name: value for name in LIMITS if (value := getattr(arguments, name)) is not None}, Limits)
-
-
-def _converted(given: object, kind: type[T]) -> T:
-    try:
-        return msgspec.convert(given, kind)
-    except msgspec.ValidationError as error:
-        raise ConfigError("command line", "", str(error)) from None
+    return checked({name: value for name in LIMITS if (value := getattr(arguments, name)) is not None}, Limits, _SOURCE)
 
 
 def _expiry(text: str) -> str:
-    """``30d`` from now as a time; another text as it is."""
+    """``30d`` from now as a time; another text as it is. Raises `ConfigError` for a time that is over."""
     try:
         seconds = span_s(text, "--expires")
     except ConfigError:
+        with suppress(ValueError):  # no time at all: whoever takes the key says so
+            if expiry_of(text) <= datetime.now(UTC).timestamp():
+                raise ConfigError(_SOURCE, "--expires", f"{text} is over: the key would work nowhere") from None
         return text
     return datetime.fromtimestamp(datetime.now(UTC).timestamp() + seconds, UTC).isoformat(timespec="seconds") if text else ""

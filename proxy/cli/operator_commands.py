@@ -133,7 +133,7 @@ def add_keys_commands(commands: argparse._SubParsersAction[argparse.ArgumentPars
     revoke = commands.add_parser("revoke", help="end a key: within 5 s it works nowhere")
     team = commands.add_parser("team", help="give a team limits, which count for all its keys together; those that are not named go")
     for parser in (add, limit, rotate, revoke, team):
-        parser.add_argument("name")
+        parser.add_argument("name", help="letters, digits and ._@-, at most 100")
     add.add_argument("--team", default="", help="whose limits count, too")
     add.add_argument("--route", action="append", default=[], metavar="PREFIX", help="a route that it may use (default: all)")
     add.add_argument("--model", action="append", default=[], metavar="NAME", help="a model that it may ask for, as gpt-4o* (default: all)")

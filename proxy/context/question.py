@@ -101,6 +101,9 @@ class Question(Struct, frozen=True):
     """Whether it asks what a term means, which it then names: "What is a knowledge graph?", "Explain the concept of inflation"."""
     unresolved: str = "asks nothing"
     """Why it cannot be judged without what stands around it (`missing_subject`); "" where it says all by itself what it is about."""
+    brief: bool = False
+    """Whether all that keeps it from standing alone is that two words are its subject ("What is the refund policy?"): too few to tell that
+    passages do not answer it, and enough where there are none."""
     reason: str = ""
     """Why there is nothing to judge: ``no question``, ``thanks``, ``instruction``."""
 
@@ -161,7 +164,8 @@ def _question_in(texts: Sequence[str]) -> Question:
     seeks = bool(content) and _is_question(text)
     asks = seeks and _ADDRESSES_SOMEBODY.search(_explanation_topic(text) or text) is None
     defines = NEW_TERM.match(text) is not None or bool(subject and _CONCEPT.search(text))
-    return Question(tuple(dict.fromkeys(readings)), full, asks, seeks, defines, unresolved)
+    brief = unresolved == _SMALL_SUBJECT and len(content) == _FEW_WORDS
+    return Question(tuple(dict.fromkeys(readings)), full, asks, seeks, defines, unresolved, brief)
 
 
 def _is_question(text: str) -> bool:
@@ -236,6 +240,7 @@ def _leans(said: Sequence[str], content: Sequence[str]) -> bool:
 
 ENOUGH_WORDS = 3
 """Content words that name a subject; a name counts for two ("Who painted Guernica?"), but in German every noun has a capital letter."""
+_SMALL_SUBJECT = "says too little of its subject"
 MANY_WORDS = 25
 """With more content words than these, a message tells a story around its question."""
 _POINTERS = {
@@ -277,5 +282,5 @@ def missing_subject(text: str, content: Sequence[str]) -> str:
         return "points at what was said before"
     names = len(_NAME.findall(text)) if language(text, default="") != "de" else 0
     if sum(not word.isdigit() for word in content) + names < ENOUGH_WORDS and not NEW_TERM.match(text):
-        return "says too little of its subject"
+        return _SMALL_SUBJECT
     return "tells more than it asks" if len(content) > MANY_WORDS else ""

@@ -24,7 +24,9 @@ NO_ANSWER_CHECK = f"{UNCHECKED}no_answer_check"
 """No stage of the policy looks at answers, or the client has left out those that do."""
 JUDGE_UNAVAILABLE, JUDGE_OVER_BUDGET = "judge_unavailable", "judge_over_budget"
 """The judge that the policy names gave no answer in time, or its budget of the day is spent: the built-in models judged alone."""
-_NOTICES = frozenset((JUDGE_UNAVAILABLE, JUDGE_OVER_BUDGET))
+NOT_IN_PROMPT = "context_not_in_prompt"
+"""Passages came in ``groundwire.context``, and nothing put them into the prompt: what is judged by them, the model had not read."""
+_NOTICES = frozenset((JUDGE_UNAVAILABLE, JUDGE_OVER_BUDGET, NOT_IN_PROMPT))
 """Codes that a client is told of though their outcome warns of nothing."""
 
 
@@ -95,9 +97,11 @@ def worst_outcome(verdicts: Sequence[Verdict]) -> Outcome:
 
 def warning_codes(verdicts: Sequence[VerdictView], outcome: str = "") -> list[str]:
     """Codes of every verdict that is not one of `QUIET`, in order, each once; of an exchange whose outcome is ``unchecked`` also why. That
-    the policy's judge was not asked is among them.
+    the policy's judge was not asked, or the client's passages not handed over, is among them, the latter behind what was found.
     """
     found = dict.fromkeys([v.code for v in verdicts if (v.outcome not in QUIET or v.code in _NOTICES) and v.code]) if verdicts else {}
+    if NOT_IN_PROMPT in found:  # known first, and no reason for anything else
+        found[NOT_IN_PROMPT] = found.pop(NOT_IN_PROMPT)
     if outcome == "unchecked":
         found[unchecked_reason(verdicts)] = None
     return list(found)

@@ -145,8 +145,17 @@ _OPEN = "only where delivery is hold or gate and a stage that looks at answers h
 
 def _writes_anew(delivery: Delivery, specs: Sequence[StageSpec]) -> bool:
     """Whether answers wait for a stage that looks at them and refuses what it cannot check."""
-    looking = [spec for spec in specs if spec.stage.on_answer is not Stage.on_answer or issubclass(spec.stage, SentenceStage)]
+    looking = [spec for spec in specs if _looks_at_answers(spec.stage)]
     return delivery != "tap" and any(spec.options.enabled and spec.options.on_error == "closed" for spec in looking)
+
+
+def _leaves_requests_alone(stage: type[Stage]) -> bool:
+    """Whether there is nothing but answers that it could refuse."""
+    return stage.on_request is Stage.on_request and not stage.answers
+
+
+def _looks_at_answers(stage: type[Stage]) -> bool:
+    return stage.on_answer is not Stage.on_answer or issubclass(stage, SentenceStage)
 
 
 def _word(value: Any, key: str, file: str) -> Any:
@@ -369,5 +378,7 @@ def _undeliverable(spec: StageSpec, delivery: Delivery) -> Iterator[str]:
     """What a stage may do that this way of delivery cannot."""
     if delivery == "tap" and spec.stage.blocks_answers(spec.options):
         yield "can hold back or change an answer, which delivery: tap cannot; use hold or gate"
+    elif delivery == "tap" and spec.options.on_error == "closed" and _looks_at_answers(spec.stage) and _leaves_requests_alone(spec.stage):
+        yield "on_error: closed refuses an answer that could not be checked, which delivery: tap cannot; use hold or gate"
     elif delivery != "hold" and (option := spec.stage.needs_hold(spec.options)):
         yield f"{option} needs the whole answer before any of it has left: delivery: hold, not {delivery}"

@@ -3,7 +3,8 @@
 In: an exchange that was forwarded as the client sent it, with the answer as it left. Out: verdicts that say what each stage would have
 done (`Verdict.would`). Everything runs when the answer has left, off the client's path: no byte changes, none comes later, and nothing is
 refused, asked or asked again. The stages see an exchange of their own, with each other's edits in it; a block is recorded, and the stages
-behind it still judge.
+behind it still judge. The client's own passages (``groundwire.context``), which reach the model by a stage alone, do so here, too
+(`Stage.hand_over`): else the answers that are judged would be others than those of the policy enforced.
 
 What they learn and keep (quarantine, clashes, failures, tool choices, compactions) is kept for another client, the real one's name
 with `proxy.config.settings.SHADOW` behind it, so that it changes nothing when the policy is enforced one day. Their counters, which count
@@ -14,6 +15,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 
 from msgspec.structs import replace
 
@@ -55,7 +57,11 @@ class ShadowPipeline(Pipeline):
         return False
 
     async def begin(self, exchange: Exchange) -> None:
-        """Nothing yet: it is forwarded as it came."""
+        """Nothing is judged yet: it is forwarded as it came, with the client's own passages."""
+        for stage in self._handing_over:
+            if not stage.is_left_out(exchange):
+                with suppress(ProxyError):  # a failure is noted, and refuses nothing
+                    await super()._run(stage, stage.hand_over, "request", exchange)
 
     async def answer(self, exchange: Exchange) -> None:
         """Judge the request, then the answer. Never raises a `ProxyError`."""
@@ -67,15 +73,20 @@ class ShadowPipeline(Pipeline):
         if exchange.id in self._judging_stages:
             return
         self._judging_stages.add(exchange.id)
-        answer, upstream_answer = exchange.answer, exchange.upstream_answer
+        answer, upstream_answer, sent = exchange.answer, exchange.upstream_answer, exchange.messages
         exchange.answer = exchange.upstream_answer = None
+        exchange.messages = exchange.original.messages
         try:
             await super().begin(exchange)
         except Exception as error:  # it has all left: only the record can tell
             log.error("%s: shadow mode failed", exchange.id, exc_info=error)
             exchange.verdicts.append(Verdict("server", "error", code="check_failed", detail={"exception": type(error).__name__}))
         exchange.answer, exchange.upstream_answer = answer, upstream_answer
-        exchange.facts.context = exchange.facts.context_before  # what was sent is what came
+        if sent is not exchange.original.messages:
+            would, exchange.messages = exchange.messages, sent
+            await self._run_all([(stage, hook) for stage, hook in self._request if stage.measures], "request", exchange)
+            exchange.messages = would
+        exchange.facts.context = exchange.facts.context_before  # what was sent is what came, with the passages
 
     def release(self, exchange: Exchange) -> None:
         """The exchange has ended."""

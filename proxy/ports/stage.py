@@ -239,6 +239,11 @@ class Stage(Generic[OptionsT]):
         """
         return None
 
+    async def hand_over(self, exchange: Exchange) -> None:
+        """Put the passages of ``groundwire.context`` into the prompt, and nothing else. Shadow mode calls it in the place of `on_request`
+        before the request is sent: they are the client's own, and nobody else hands them to the model.
+        """
+
     def is_left_out(self, exchange: Exchange) -> bool:
         """Whether it does nothing in this exchange: the client left it out, or the history is not its to shorten."""
         if self.shortens_history and exchange.original.server_side_history:

@@ -99,6 +99,8 @@ class Completion(Handler):
         await self._policy.pipeline.begin(exchange)
         if (kept := unchanged(exchange)) is not None:
             exchange.verdicts.append(kept)
+        if (left_behind := await self._policy.pipeline.left_behind(exchange)) is not None:
+            exchange.verdicts.append(left_behind)
 
     async def _join_history(self, request: Request) -> tuple[Request, Verdict | None]:
         """The request with what it only names of its conversation."""

@@ -10,6 +10,7 @@ import json
 import re
 import unicodedata
 from collections.abc import Callable, Mapping, Sequence
+from difflib import get_close_matches
 from gc import is_tracked
 from itertools import chain
 from typing import Any
@@ -209,6 +210,14 @@ def splice(raw: msgspec.Raw, old: Sequence[object], new: Sequence[Any], write: C
     """`new` as a JSON array: an item that is one of `old`, which `raw` says, in its own bytes; another as `write` makes it."""
     bytes_of = {id(item): piece for item, piece in zip(old, raw_items(raw), strict=True)}
     return as_raw([bytes_of.get(id(item)) or encode_raw(write(item)) for item in new])
+
+
+def check_extension(extension: object) -> None:
+    """Raises `InvalidRequest` for a key of the body's ``groundwire`` that means nothing: passages under another name would be lost."""
+    for key in object_of(extension):
+        if key != "context":
+            hint = "did you mean 'context'?" if get_close_matches(key, ("context",)) else "known: context"
+            raise InvalidRequest(f"groundwire: unknown key {key[:80]!r}; {hint}", param=f"groundwire.{key[:80]}")
 
 
 def passages_of(extension: object) -> tuple[Evidence, ...]:

@@ -20,7 +20,19 @@ import orjson
 
 from proxy.exchange import Exchange, Message, Request, Tool, tool_name
 from proxy.exchange.answers import OutputRequirements
-from proxy.wire.bodies import EXTENSION, encode_raw, entries_of, flag, is_number, object_of, passages_of, raw_fields, reading, splice
+from proxy.wire.bodies import (
+    EXTENSION,
+    check_extension,
+    encode_raw,
+    entries_of,
+    flag,
+    is_number,
+    object_of,
+    passages_of,
+    raw_fields,
+    reading,
+    splice,
+)
 
 _ABOUT_TOOLS = ("tools", "functions", "tool_choice", "function_call", "parallel_tool_calls")
 """Fields that providers refuse where there are no tools."""
@@ -48,6 +60,7 @@ def request_of(
     """The request that a body's `fields` are; those that are not `read` are parameters. Raises `InvalidRequest`."""
     params = {name: value for name, value in fields.items() if name not in read}
     extension = fields.get(EXTENSION)
+    check_extension(extension)
     return Request(
         model=model,
         messages=tuple(messages),

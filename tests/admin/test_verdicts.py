@@ -69,9 +69,11 @@ async def test_a_stream_has_its_verdict_when_its_checks_are_done(start: Start) -
         verdict["counts"],
     )
     assert TOWER.startswith(verdict["claims"][0]["evidence"]["text"])
-    assert ["claims_contradicted"] == verdict["warnings"]
+    assert ["claims_contradicted", "context_not_in_prompt"] == verdict["warnings"]
     assert (record["id"], record["outcome"], record["policy"]) == (verdict["id"], verdict["verdict"], verdict["policy"])
-    assert [("claims", "warn", "claims_contradicted")] == [(one["stage"], one["outcome"], one["code"]) for one in verdict["stages"]]
+    assert [("server", "unchecked", "context_not_in_prompt"), ("claims", "warn", "claims_contradicted")] == [
+        (one["stage"], one["outcome"], one["code"]) for one in verdict["stages"]
+    ]
 
 
 async def test_scores_and_headers_are_those_that_the_whole_answer_had(start: Start) -> None:
@@ -365,4 +367,4 @@ async def test_raw_bytes_that_nobody_could_read_are_said(start: Start) -> None:
         raw(b"HTTP/1.1 200 OK\r\ncontent-type: application/json\r\ncontent-length: 2\r\n\r\n[]"), policy=policy("tap")
     ) as proxy:
         verdict = (await asked(proxy, await proxy.post(BODY))).json
-    assert ("error", ["answer_unreadable"]) == (verdict["verdict"], verdict["warnings"])
+    assert ("error", ["answer_unreadable", "context_not_in_prompt"]) == (verdict["verdict"], verdict["warnings"])

@@ -197,6 +197,36 @@ def test_a_program_of_an_mcp_server_that_is_not_here_is_noted(folder: Path, caps
     assert ["  note: mcp.servers.files.command: there is no program 'no-such-program' on this machine"] == notes
 
 
+def noted(capsys: Captured, folder: Path, policy: str) -> list[str]:
+    """The notes on a policy that a route names."""
+    (folder / "policies" / "rag.yaml").write_text(policy)
+    (folder / "config.yaml").write_text("upstreams: {local: {kind: embedded}}\nroutes: [{upstream: local, policy: policies/rag.yaml}]\n")
+    assert 0 == main(["check", "--config", str(folder / "config.yaml")])
+    return [line.strip().removeprefix("note: ") for line in capsys.readouterr().out.splitlines() if line.startswith("    note: ")]
+
+
+def test_a_policy_that_judges_by_passages_and_hands_none_over_is_noted(folder: Path, capsys: Captured) -> None:
+    missing = "mine has citations, claims, and no stage hands the passages of groundwire.context to the model: faithful does"
+    stages = "name: mine\nstages: [budget, poisoning, citations, claims, faithful: {enabled: false}]\n"
+    assert [missing] == noted(capsys, folder, stages)
+    assert [] == noted(capsys, folder, stages.replace("false", "true"))
+    assert [] == noted(capsys, folder, "name: mine\nstages: [budget, poisoning]\n")
+
+
+def test_an_address_without_a_path_is_noted(folder: Path, capsys: Captured) -> None:
+    upstreams = "a: {kind: openai, base_url: 'http://127.0.0.1:9'}, b: {kind: openai, base_url: 'http://127.0.0.1:9/v1'}"
+    (folder / "config.yaml").write_text(f"upstreams: {{{upstreams}}}\nroutes: [{{upstream: a, policy: policies/rag.yaml}}]\n")
+    assert 0 == main(["check", "--config", str(folder / "config.yaml")])
+    notes = [line for line in capsys.readouterr().out.splitlines() if "base_url" in line]
+    assert ["  note: upstreams.a.base_url: has no path, as /v1: calls go to http://127.0.0.1:9/chat/completions"] == notes
+
+
+def test_a_policy_with_a_shipped_ones_name_is_noted(folder: Path, capsys: Captured) -> None:
+    said = "rag.yaml has the name of a shipped policy, strict, in headers and records"
+    assert [said] == noted(capsys, folder, "name: strict\nstages: [budget]\n")
+    assert [] == noted(capsys, folder, "name: rag\nstages: [budget]\n")
+
+
 @pytest.mark.process
 @pytest.mark.slow
 def test_a_local_model_that_does_not_load_is_found(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

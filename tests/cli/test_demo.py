@@ -60,6 +60,13 @@ def test_an_exchange_is_told_within_the_screen_but_for_its_address(columns: int)
     assert "   record      http://127.0.0.1:4000/dashboard/records/gw_1" == found[-1]
 
 
+@pytest.mark.slow
+def test_a_tour_that_ends_by_itself_names_no_address(capsys: pytest.CaptureFixture[str]) -> None:
+    assert 0 == main(["demo", "--once", "--port", "0"])
+    said = capsys.readouterr().out
+    assert ("5. " in said, "http://" in said, said.endswith("Without --once they would be on the dashboard now.\n")) == (True, False, True)
+
+
 def test_an_answer_that_came_as_it_was_is_not_told_twice() -> None:
     one = exchanges()[2]
     came = told(200, {"choices": [{"message": {"content": one.says}}]}, verdict="warn", id="gw_1")

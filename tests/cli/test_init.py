@@ -123,6 +123,22 @@ def test_without_the_local_models_engine_the_provider_has_its_route(
     assert 0 == main(["check", "--config", str(tmp_path / "config.yaml")]), capsys.readouterr().err
 
 
+def test_without_a_terminal_nothing_that_is_missing_here_is_written(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: Captured
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr("proxy.config.extras.installed", lambda module: module != "xllamacpp")
+    for command in ("serve", "check"):
+        assert 2 == main([command])
+        told = capsys.readouterr().err
+        assert "config.yaml: is not here, and the built-in one needs the local model's engine" in told, command
+        assert ("groundwire[local]" in told, told.endswith(": groundwire init\n")) == (True, True), command
+    assert 0 == main(["init"])
+    assert {"openai"} == {route["upstream"] for route in yaml.safe_load(Path("config.yaml").read_text())["routes"] if not route["prefix"]}
+    assert all(line.endswith(": written") for line in capsys.readouterr().out.splitlines())
+    assert 0 == main(["check"]), capsys.readouterr().err
+
+
 def test_without_the_models_libraries_only_policies_that_run_are_offered(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: Captured
 ) -> None:

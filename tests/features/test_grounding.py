@@ -84,7 +84,7 @@ def no_passage(world: World) -> None:
 @given(parsers.re(f"the policy (?P<name>{'|'.join(POLICIES)})"))
 def policy(world: World, name: str) -> None:
     delivery, options = POLICIES[name]
-    world.policy = f"name: grounded\ndelivery: {delivery}\nstages: [claims: {{{options}, embed: false}}]\n"
+    world.policy = f"name: grounded\ndelivery: {delivery}\nstages: [faithful: {{ask_for: []}}, claims: {{{options}, embed: false}}]\n"
 
 
 @given(parsers.re("the client (?P<how>streams|waits for) the answer"))

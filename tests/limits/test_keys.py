@@ -221,10 +221,19 @@ def test_the_command_makes_lists_rotates_and_ends_keys(tmp_path: Path, capsys: C
     assert '"status": "revoked"' in capsys.readouterr().out
 
 
-@pytest.mark.parametrize("wrong", [["--rpm", "0"], ["--route", "/nowhere"], ["--expires", "soon"]])
-def test_the_command_refuses_what_cannot_be(wrong: list[str], tmp_path: Path, capsys: Captured) -> None:
+@pytest.mark.parametrize(
+    ("wrong", "told"),
+    [
+        (["--rpm", "0"], "command line: rpm: expected `int` >= 1"),
+        (["--route", "/nowhere"], "/nowhere"),
+        (["--expires", "soon"], "soon"),
+        (["--expires", "2020-01-01"], "command line: --expires: 2020-01-01 is over: the key would work nowhere"),
+    ],
+)
+def test_the_command_refuses_what_cannot_be(wrong: list[str], told: str, tmp_path: Path, capsys: Captured) -> None:
     assert 2 == main(["keys", "add", "ann", *wrong, "--config", config_of(tmp_path)])
-    assert 1 == len(capsys.readouterr().err.splitlines())
+    (line,) = capsys.readouterr().err.splitlines()
+    assert told in line
 
 
 def test_the_command_refuses_where_no_server_would_look(tmp_path: Path, capsys: Captured) -> None:

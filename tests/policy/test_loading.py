@@ -90,6 +90,10 @@ def test_the_hash_follows_the_file(tmp_path: Path) -> None:
             "stages[1].needs: needs token_count: no stage of this policy provides it",
         ),
         (
+            "name: a\ndelivery: tap\nstages: [claims: {on_error: closed}]",
+            "stages[0].claims: on_error: closed refuses an answer that could not be checked, which delivery: tap cannot; use hold or gate",
+        ),
+        (
             "name: a\ndelivery: tap\nstages: [blocks]",
             "stages[0].blocks: can hold back or change an answer, which delivery: tap cannot; use hold or gate",
         ),

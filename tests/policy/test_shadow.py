@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from proxy.config.settings import SHADOW
+from proxy.context.faithful import build_context_block
 from proxy.exchange import Answer, Choice, Exchange, Verdict
 from proxy.ports.stage import Action, Stage
 from proxy.testing import ScriptedVerifiers, completion, reply, stream, streamed
@@ -42,6 +43,8 @@ HARMFUL: dict[str, Any] = {
     ],
     "groundwire": {"context": [{"content": "Bread is baked from flour, water and yeast.", "source": "bread.md"}]},
 }
+BLOCK = build_context_block(HARMFUL["groundwire"]["context"])
+"""What the client's own passages are to the model, where the policy hands them over."""
 FORWARDED = {name: value for name, value in HARMFUL.items() if name != "groundwire"}
 
 
@@ -107,6 +110,10 @@ def shadowed(path: Path, delivery: str) -> str:
     return re.sub(r"(?m)^delivery: \w+.*$", f"delivery: {delivery}\nenforce: false", path.read_text())
 
 
+def codes(record: Any) -> list[str]:
+    return [verdict["code"] for verdict in record["detail"]["verdicts"] if "code" in verdict]
+
+
 def asked(proxy: Running) -> Any:
     return json.loads(proxy.upstream.calls[-1].body)
 
@@ -123,6 +130,7 @@ async def test_no_shipped_policy_changes_a_byte(start: Start, path: Path, delive
     replies = [reply(whole), reply(whole), stream(events), stream(events)]
     verifiers = ScriptedVerifiers(judged_by_words)
     async with start(*replies, policy=shadowed(path, delivery), verifiers=verifiers) as proxy:
+        hands_over = "faithful" in (stage.name for stage in proxy.app.routes[0].default.pipeline.stages)
         for streams, answer in answers.items():
             body = json.dumps({**FORWARDED, "stream": streams}, indent=2).encode()
             sent = body[:-2] + f',\n  "groundwire": {json.dumps(HARMFUL["groundwire"])}\n}}'.encode()
@@ -131,7 +139,11 @@ async def test_no_shipped_policy_changes_a_byte(start: Start, path: Path, delive
             plain = await proxy.post(body)
             calls = proxy.upstream.calls[-2:]
             assert [(200, answer)] * 2 == [(got.status, got.body), (plain.status, plain.body)], streams
-            assert [json.loads(body)] * 2 == [json.loads(call.body) for call in calls], streams
+            asked_with = [json.loads(call.body) for call in calls]
+            assert hands_over == (asked_with[0]["messages"][-1]["content"] != HARMFUL["messages"][-1]["content"]), streams
+            asked_with[0]["messages"][-1]["content"] = asked_with[0]["messages"][-1]["content"].removeprefix(f"{BLOCK}\n\n")
+            assert [json.loads(body)] * 2 == asked_with, streams
+            assert hands_over != ("context_not_in_prompt" in codes(record)), streams
             assert body == calls[1].body, streams
             assert (False, "false") == (record["detail"]["enforced"], got.headers["x-groundwire-enforced"]), streams
             assert record["outcome"] not in ("block", "skipped"), streams
@@ -157,6 +169,35 @@ async def test_the_record_says_what_each_stage_would_have_done(start: Start, del
     }
     assert ("pending", "error", 200) == (got.verdict, record["outcome"], record["status"])
     assert 1 == len(proxy.upstream.calls)
+
+
+async def test_the_clients_own_passages_reach_the_model_and_nothing_else_of_the_policy_does(start: Start) -> None:
+    policy = "name: p\nenforce: false\nstages: [budget, relevance, faithful]\n"
+    passages = [{"content": "The tower is 330 m tall."}, {"content": "It opened in 1889."}]
+    question = {"role": "user", "content": "How tall is the tower? It opened in 1889."}
+    async with start(policy=policy) as proxy:
+        got = await proxy.post({"model": "gpt-4o", "messages": [question], "groundwire": {"context": passages}})
+        record, plain = await proxy.record(got), await proxy.record(await proxy.post({"model": "gpt-4o", "messages": [question]}))
+    told = build_context_block(passages[:1]) + "\n\n" + question["content"]
+    assert [{**question, "content": told}] == json.loads(proxy.upstream.calls[0].body)["messages"]
+    (verdict,) = [verdict for verdict in record["detail"]["verdicts"] if verdict["stage"] == "faithful"]
+    assert ("edit", 1) == (verdict["would"], verdict["detail"]["passages"])
+    used = [one["prompt_tokens_before"] for one in (plain, record)]
+    assert used[1] > used[0] + 10
+
+
+async def test_passages_that_cannot_be_handed_over_refuse_nothing(start: Start) -> None:
+    class Breaks(Stage):
+        name = "breaks"
+
+        async def hand_over(self, exchange: Exchange) -> None:
+            raise RuntimeError("a bug")
+
+    policy = "name: p\nenforce: false\nstages: [breaks: {on_error: closed}]\n"
+    async with start(policy=policy, stages=[Breaks]) as proxy:
+        got = await proxy.post({**FORWARDED, "groundwire": HARMFUL["groundwire"]})
+        assert (200, FORWARDED) == (got.status, asked(proxy))
+        assert ["check_failed"] == codes(await proxy.record(got))
 
 
 async def test_a_prompt_that_cannot_fit_is_forwarded(start: Start) -> None:

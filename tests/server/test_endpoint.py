@@ -78,6 +78,22 @@ async def test_groundwires_own_headers_and_fields_do_not_go_upstream(start: Star
     assert [] == [name for name in call.headers if name.startswith("x-groundwire")]
 
 
+async def test_a_misspelt_key_of_the_extension_is_refused_in_every_api(start: Start) -> None:
+    said, extension = [{"role": "user", "content": "Hi"}], {"groundwire": {"contxt": [{"content": "x"}]}}
+    bodies: dict[str, dict[str, object]] = {
+        "/v1/chat/completions": {"model": "m", "messages": said},
+        "/v1/responses": {"model": "m", "input": "Hi"},
+        "/v1/messages": {"model": "m", "messages": said, "max_tokens": 9},
+        "/v1beta/models/m:generateContent": {"contents": [{"parts": [{"text": "Hi"}]}]},
+    }
+    async with start() as proxy:
+        for path, body in bodies.items():
+            got = await proxy.post(json.dumps(body | extension).encode(), path)
+            told = got.json["error"]["message"]
+            assert (400, "groundwire: unknown key 'contxt'; did you mean 'context'?") == (got.status, told), path
+        assert [] == proxy.upstream.calls
+
+
 async def test_the_clients_headers_go_upstream_but_not_its_key(start: Start) -> None:
     async with start() as proxy:
         await proxy.post(

@@ -90,7 +90,7 @@ async def test_a_spent_budget_leaves_the_built_in_model_s_word_and_says_so(start
         other = {**BODY, "groundwire": {"context": [{"content": TOWER + " It has three floors."}]}}
         got, use = await found(proxy, other)
     assert (1, ["judge_over_budget"], "unsure") == (len(judge.calls), use["failed"], got.verdict)
-    assert "judge_over_budget" == got.headers["x-groundwire-warnings"]
+    assert "judge_over_budget,context_not_in_prompt" == got.headers["x-groundwire-warnings"]
 
 
 @pytest.mark.parametrize(
@@ -107,7 +107,7 @@ async def test_a_judge_that_is_away_leaves_the_built_in_model_s_word_and_says_so
     async with judged_by(start, said, f"kind: {kind}, timeout_ms: 300") as (proxy, _):
         got, use = await found(proxy)
     assert (f"{PARIS} {UGLY}", "unsure", 1) == (got.json["choices"][0]["message"]["content"], got.verdict, use["unanswered"])
-    assert (True, "judge_unavailable") == (why in use["failed"][0], got.headers["x-groundwire-warnings"])
+    assert (True, "judge_unavailable,context_not_in_prompt") == (why in use["failed"][0], got.headers["x-groundwire-warnings"])
 
 
 @pytest.mark.parametrize("value", [float("nan"), None, 0.3])

@@ -146,6 +146,24 @@ async def test_an_empty_context_is_answered(context: list[str]) -> None:
     assert exchange.answer is not None
 
 
+@pytest.mark.parametrize(
+    ("question", "answered"),
+    [
+        ("What is the refund policy?", True),
+        ("Wie hoch sind die Versandkosten?", True),
+        ("What's new?", False),
+        ("What is the total?", False),
+        ("What is 12 plus 30?", False),
+        ("How are you?", False),
+    ],
+)
+async def test_where_nothing_was_found_two_words_name_a_subject(question: str, answered: bool) -> None:
+    for context in ([], ["Bread is baked from flour, water and yeast."]):
+        exchange = sent(question, context=context)
+        await judged(exchange)
+        assert (answered and not context) == (exchange.answer is not None), context
+
+
 async def test_where_the_model_may_search_again_nothing_found_is_a_warning() -> None:
     exchange = sent(after=results("[]"), tools=TOOLS)
     verdict = await judged(exchange)

@@ -146,6 +146,7 @@ def test_all_roles_and_content_parts_pass() -> None:
         (b'{"model": "m", "messages": [{"role": "user"}], "tools": [1]}', "tools[0]"),
         (b'{"model": "m", "messages": [{"role": "user"}], "groundwire": 1}', "groundwire"),
         (b'{"model": "m", "messages": [{"role": "user"}], "groundwire": {"context": [{}]}}', "groundwire.context[0]"),
+        (b'{"model": "m", "messages": [{"role": "user"}], "groundwire": {"contxt": []}}', "groundwire.contxt"),
         (b'{"model": "m", "messages": [{"role": "user", "groundwire": 1}]}', "messages[0].groundwire"),
     ],
 )

@@ -176,11 +176,13 @@ async def _tour(policies: Path, port: int, shown: Shows, columns: int, *, stay: 
             url, upstream = await stack.enter_async_context(touring(Path(folder), policies, port))
             for number, one in enumerate(exchanges(), 1):
                 told = await run_exchange(url, upstream, one)
-                for line in lines(number, one, told, url, columns):
+                for line in lines(number, one, told, url if stay else "", columns):
                     shown.line(line)
-            shown.line(f"\nAll five are on the dashboard: {url}/dashboard")
-            shown.line(f"Its routes answer too, with prepared words: {url}/rag/v1 and the like.")
-            if stay:
+            if not stay:
+                shown.line("\nWithout --once they would be on the dashboard now.")
+            else:
+                shown.line(f"\nAll five are on the dashboard: {url}/dashboard")
+                shown.line(f"Its routes answer too, with prepared words: {url}/rag/v1 and the like.")
                 shown.line(Text("Ctrl-C ends the tour; nothing of it is kept.", "dim"))
                 await asyncio.Event().wait()
 
@@ -246,7 +248,7 @@ async def run_exchange(url: str, upstream: ScriptedUpstream, one: DemoExchange) 
 
 
 def lines(number: int, one: DemoExchange, told: DemoReply, url: str, columns: int) -> Iterator[Text]:
-    """What is told of an exchange, in at most `columns` but for the address of its record."""
+    """What is told of an exchange, in at most `columns` but for the address of its record; of no record where `url` is ""."""
     yield Text()
     yield Text.assemble((f"{number}. {one.title}", "bold"), (f"  (policy {one.policy})", "dim"))
     question = harmless(str(one.messages[-1]["content"]))
@@ -256,7 +258,8 @@ def lines(number: int, one: DemoExchange, told: DemoReply, url: str, columns: in
     found = [f"{name} {value}" for name in one.look_at if (value := told.header(name))]
     yield from _row("found", ", ".join(found), columns, _OUTCOMES.get(told.header("verdict"), ""))
     yield from _row("", one.learns, columns)
-    yield Text(f"   record      {url}/dashboard/records/{told.header('id')}")
+    if url:
+        yield Text(f"   record      {url}/dashboard/records/{told.header('id')}")
 
 
 def _row(label: str, text: str, columns: int, style: str = "") -> Iterator[Text]:

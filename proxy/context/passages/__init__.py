@@ -6,6 +6,7 @@ block that Groundwire itself writes, and reads again exactly as it was.
 
 from proxy.context.passages.finding import (
     RETRIEVAL_TOOLS,
+    absent_passages,
     find_passages,
     is_retrieval_tool,
     passages_of,
@@ -13,4 +14,12 @@ from proxy.context.passages.finding import (
     retrieval_results,
 )
 
-__all__ = ["RETRIEVAL_TOOLS", "find_passages", "is_retrieval_tool", "passages_of", "result_passages", "retrieval_results"]
+__all__ = [
+    "RETRIEVAL_TOOLS",
+    "absent_passages",
+    "find_passages",
+    "is_retrieval_tool",
+    "passages_of",
+    "result_passages",
+    "retrieval_results",
+]

@@ -23,7 +23,7 @@ from proxy.exchange import Evidence, Exchange, Message
 from proxy.language.dates import seconds_of
 from proxy.language.json.strings import parse_json
 from proxy.language.patterns import LazyPattern
-from proxy.language.text import text_of
+from proxy.language.text import InOrder, text_of
 from proxy.offloop import each
 
 RETRIEVAL_TOOLS = tuple(
@@ -112,6 +112,12 @@ def _api_passages(content: object) -> tuple[list[Evidence], object]:
         else:
             rest.append(part)
     return found, rest
+
+
+def absent_passages(passages: Sequence[Evidence], messages: Sequence[Message]) -> list[Evidence]:
+    """Those of ``groundwire.context`` whose text does not stand in `messages`."""
+    there = InOrder("\0".join(text_of(message.get("content")) for message in messages))
+    return [p for p in passages if p.message_index is None and (said := p.content.strip()) and there.find(said) < 0]
 
 
 def retrieval_results(messages: Sequence[Message], retrieval_tools: Sequence[str] = RETRIEVAL_TOOLS) -> list[str]:

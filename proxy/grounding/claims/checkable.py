@@ -173,7 +173,8 @@ def _small(text: str) -> str:
     lower = text.lower().replace("’", "'").lstrip("¡¿*\"'“„«- ")
     whole = lower.rstrip(_ENDS + _CLOSERS)
     said = whole.rstrip(":")
-    if _GREETING.fullmatch(said) or _SMALL_TALK.match(lower) or _ACKNOWLEDGEMENT.fullmatch(said):
+    greets = _GREETING.fullmatch(said) is not None or all(map(_GREETING.fullmatch, said.split(", ")))
+    if greets or _SMALL_TALK.match(lower) or _ACKNOWLEDGEMENT.fullmatch(said):
         return "greeting"
     if ":" not in whole[:-1] and (_LEAD_IN.match(whole) or _LEAD_IN.fullmatch(said)):
         return "lead_in"

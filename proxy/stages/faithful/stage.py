@@ -17,7 +17,7 @@ from msgspec import Meta
 
 from proxy.context.conversation import last_user, named_calls, unread_size
 from proxy.context.faithful import LANGUAGES, build_context_block, readable, texts, wrap_with_context_faithful_prompt
-from proxy.context.passages import is_retrieval_tool
+from proxy.context.passages import absent_passages, is_retrieval_tool
 from proxy.exchange import Evidence, Exchange, Message, Sentence, Verdict, tool_name
 from proxy.language.detection import language
 from proxy.language.json.strings import looks_json
@@ -193,6 +193,23 @@ class Faithful(SentenceStage[FaithfulOptions]):
         rating = "confidence" in self.options.ask_for and not self.options.show_confidence and not asks_for_rating(said)
         return citations, rating
 
+    async def _wording(self, exchange: Exchange) -> str:
+        """The language of rules and block."""
+        if self.options.language != "auto":
+            return self.options.language
+        return await run_in_thread_if_large(unread_size(exchange), conversation_language, exchange)
+
+    async def _shown(self, exchange: Exchange, passages: Sequence[Evidence]) -> list[Evidence]:
+        """Those of the `passages` to put into the prompt."""
+        absent = await run_in_thread_if_large(unread_size(exchange), absent_passages, passages, exchange.conversation)
+        return absent[: self.options.max_passages]
+
+    async def hand_over(self, exchange: Exchange) -> None:
+        """The passages, numbered, before the last user message: no rules, and no template."""
+        if shown := await self._shown(exchange, exchange.original.passages):
+            wording, size = await self._wording(exchange), unread_size(exchange)
+            exchange.messages = await run_in_thread_if_large(size, with_passages, exchange.messages, shown, "none", wording)
+
     async def on_request(self, exchange: Exchange) -> Verdict | None:
         """Add the rules and the passages, each once."""
         options, size, before = self.options, unread_size(exchange), exchange.messages
@@ -200,10 +217,10 @@ class Faithful(SentenceStage[FaithfulOptions]):
         wanted = {"passages": ("passages",), "retrieval": ("passages", "retrieval_tool"), "always": ()}[options.when]
         if wanted and not any(ground in wanted for ground in grounds):
             return Verdict(self.name, "unchecked", detail={"reason": "no context"})
-        wording = options.language if options.language != "auto" else await run_in_thread_if_large(size, conversation_language, exchange)
+        wording = await self._wording(exchange)
         plain = not exchange.wants.free_text  # citations or a rating would break the answer
         with_rules = with_suffix(before, texts(wording).system_suffix_plain if plain else self._suffix(wording))
-        shown = (await run_in_thread_if_large(size, unseen, exchange))[: options.max_passages]
+        shown = await self._shown(exchange, exchange.passages)
         template: Template = "none" if plain else options.template
         wrap = partial(wrap_with_context_faithful_prompt, cite="citations" in options.ask_for, rate="confidence" in options.ask_for)
         exchange.messages = await run_in_thread_if_large(size, with_passages, with_rules, shown, template, wording, wrap)
@@ -242,12 +259,6 @@ def conversation_language(exchange: Exchange) -> str:
                     return found if found in LANGUAGES else "en"
                 break
     return "en"
-
-
-def unseen(exchange: Exchange) -> list[Evidence]:
-    """The passages that do not stand in the prompt yet."""
-    there = InOrder("\0".join(text_of(message.get("content")) for message in exchange.conversation))
-    return [p for p in exchange.passages if p.message_index is None and (said := p.content.strip()) and there.find(said) < 0]
 
 
 def with_suffix(messages: Sequence[Message], suffix: str) -> Sequence[Message]:

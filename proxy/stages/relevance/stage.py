@@ -256,7 +256,7 @@ class Relevance(Stage[RelevanceOptions]):
 
     async def _unsure(self, exchange: Exchange, question: Question, finding: RelevanceFinding) -> str:
         """Why an answer in the model's stead might be wrong; "" where it cannot be."""
-        if not question.plain:
+        if not question.plain and not (finding.nothing and question.asks and question.brief):
             return question.unresolved if question.asks else "it asks for no fact"
         if await run_in_thread_if_large(unread_size(exchange), retrieval.is_for_another_question, exchange):
             return "nothing was retrieved for this question"
