@@ -11,7 +11,7 @@ from proxy.testing import ScriptedUpstream, reply, stream
 from proxy.wire.translation.translate import APIS, PATHS
 from tests import gemini, messages, responses_api
 from tests.conftest import EMPTY_TAP, Answer, Start
-from tests.own_tools import ALL, DELIVERIES, called, calling
+from tests.own_tools import ALL, DELIVERIES, FIND, TAP, called, calling
 from tests.wire.translation import chat_api
 from tests.wire.translation.pairs import AGENT, QUESTION, SEEN
 from tests.wire.translation.test_answers import WHOLE, gist, read, streamed
@@ -199,6 +199,23 @@ async def test_a_fallback_of_another_kind_takes_what_it_can(
             if expected == 200:
                 assert gist("messages", WHOLE["text"]["messages"]) == gist("chat", answer.json)
                 assert ("k", "/v1/messages") == (other.calls[0].headers["x-api-key"], other.calls[0].path)
+
+
+async def test_a_fallback_that_holds_no_conversation_is_not_told_what_a_hidden_call_gave(start: Start) -> None:
+    calls = [responses_api.call_item(FIND, '{"q": "hotel"}', "own_1"), responses_api.call_item("weather", "{}")]
+    result = {"type": "function_call_output", "call_id": "call_1", "output": "Sun"}
+    busy = reply({"error": {"message": "too busy"}}, 503)
+    async with ScriptedUpstream(reply(WHOLE["text"]["messages"])) as other:
+        second = f"  other: {{kind: anthropic, base_url: '{other.base_url}', api_key: k, retries: {{attempts: 0}}}}\n"
+        replies = (reply(responses_api.response(*calls)), busy)
+        async with start(*replies, policy=TAP, stages=ALL, upstream_options=FALLBACK, more_upstreams=second) as proxy:
+            await proxy.post(ASKED["responses"], "/v1/responses")
+            got = await proxy.post({"model": "m", "previous_response_id": "resp_1", "input": [result]}, "/v1/responses")
+            sent = json.loads(other.calls[0].body)["messages"]
+    assert 200 == got.status
+    assert ["call_1"] == [
+        block["tool_use_id"] for one in sent for block in one["content"] if one["role"] == "user" and "tool_use_id" in block
+    ]
 
 
 @pytest.mark.parametrize("streams", [False, True])

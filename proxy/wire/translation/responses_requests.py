@@ -13,7 +13,7 @@ from msgspec import structs
 
 from proxy.ports.upstream import Past
 from proxy.wire.bodies import present, string_at
-from proxy.wire.responses.items import TOOLS_ITEM, item_type
+from proxy.wire.responses.items import TOOLS_ITEM, is_result, item_type
 from proxy.wire.translation import fields, neutral
 from proxy.wire.translation.chat_requests import CACHE_OPTIONS, EFFORTS, MARKS, read_turns
 
@@ -78,6 +78,8 @@ def _read_input(given: object, past: Past, bounds: neutral.Bounds) -> list[neutr
         return [neutral.Turn("user", [neutral.Text(given, "input")], "input")]
     turns: list[neutral.Turn] = []
     for at, item in neutral.objects(given, "input"):
+        if is_result(item) and item["call_id"] in past.results:
+            continue
         known = past.items.get(str(item.get("id"))) if item_type(item) == "item_reference" else None
         role, parts = _read_item(at, item if known is None else known, bounds)
         if turns and role == "assistant" == turns[-1].role:  # items of one turn
