@@ -48,6 +48,8 @@ def test_a_stream_is_asked_for_with_its_usage(client: Api, server: Api) -> None:
 def test_a_call_that_no_signature_came_with_says_so_where_the_model_asks_for_one(model: str, signed: bool) -> None:
     found = asked("chat", "gemini", {**between("chat", "gemini", "chat"), "model": model})
     assert [signed, False] == ["thoughtSignature" in part for part in found["contents"][1]["parts"] if "functionCall" in part]
+    by_chat = asked("messages", "chat", {**between("messages", "chat", "messages"), "model": model})["messages"]
+    assert [signed, False] == ["extra_content" in call for message in by_chat for call in message.get("tool_calls", ())]
 
 
 @pytest.mark.parametrize(
