@@ -79,7 +79,8 @@ def read_turns(messages: object, bounds: neutral.Bounds, where: str = "messages"
 
 def _read_message(at: str, message: Mapping[str, Any], bounds: neutral.Bounds) -> list[neutral.Turn]:
     role = message.get("role")
-    bounds.others(message, ("role", "content", "refusal", "tool_calls", "tool_call_id", "annotations", *_THOUGHTS), at)
+    named = ("name",) if role in ("assistant", "tool") else ()
+    bounds.others(message, ("role", "content", "refusal", "tool_calls", "tool_call_id", "annotations", *_THOUGHTS, *named), at)
     parts = neutral.parts_of(message.get("content"), f"{at}.content", _read_part, bounds)
     if role == "tool":
         call_id = neutral.string(message, "tool_call_id", at)

@@ -152,6 +152,18 @@ def test_what_the_system_says_in_between_stays_there() -> None:
     assert ["user", "assistant", "system", "user"] == [m["role"] for m in asked("chat", "messages", body)["messages"]]
 
 
+@pytest.mark.parametrize("server", ["messages", "gemini", "responses"])
+def test_the_name_of_who_answers_and_of_a_results_function_is_left_out(server: Api) -> None:
+    call = {
+        "role": "assistant",
+        "content": "I look.",
+        "tool_calls": [{"id": "c", "type": "function", "function": {"name": "f", "arguments": "{}"}}],
+    }
+    result = {"role": "tool", "tool_call_id": "c", "content": "18"}
+    plain = asked("chat", server, chat(QUESTION, call, result))
+    assert plain == asked("chat", server, chat(QUESTION, {**call, "name": "researcher"}, {**result, "name": "f"}))
+
+
 def test_an_input_that_is_a_string_is_the_users_message() -> None:
     assert [QUESTION] == asked("responses", "chat", {"model": "m", "input": QUESTION["content"]})["messages"]
 
