@@ -164,6 +164,14 @@ def test_the_name_of_who_answers_and_of_a_results_function_is_left_out(server: A
     assert plain == asked("chat", server, chat(QUESTION, {**call, "name": "researcher"}, {**result, "name": "f"}))
 
 
+@pytest.mark.parametrize("server", ["chat", "messages", "gemini"])
+@pytest.mark.parametrize("name", ["summary", "generate_summary"])
+def test_how_long_a_summary_is_to_be_is_a_hint(server: Api, name: str) -> None:
+    asks = [{"effort": "medium", **({name: length} if length else {})} for length in (None, "auto", "concise", "detailed")]
+    plain, *others = [asked("responses", server, responses(QUESTION, reasoning=reasoning)) for reasoning in asks]
+    assert [plain] * 3 == others
+
+
 def test_an_input_that_is_a_string_is_the_users_message() -> None:
     assert [QUESTION] == asked("responses", "chat", {"model": "m", "input": QUESTION["content"]})["messages"]
 
