@@ -11,15 +11,17 @@ import asyncio
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 
-from proxy.exchange import Exchange, Message, Verdict
+from proxy.exchange import Exchange, Message, ToolCall, Verdict
 from proxy.pipeline import Pipeline
 from proxy.ports.upstream import Reply, WrappedReply, is_event_stream, limit, read_whole
 from proxy.wire.dialect import Dialect
-from proxy.wire.own_tools import OwnToolTurn
+from proxy.wire.own_tools import OwnToolTurn, result_of
 
 MAX_CALLS = 16
 """How many calls of one answer are run."""
 TOO_MANY = f"Error: not run. At most {MAX_CALLS} calls at once."
+NOT_RUN = "Not run. Call it again if it is still needed."
+"""For a call that a later request brings the result of."""
 
 
 class Rounds(WrappedReply):
@@ -121,6 +123,7 @@ class Rounds(WrappedReply):
 
     async def _next(self, turn: OwnToolTurn) -> bool:
         """Run the turn's calls; whether another answer of the upstream follows. Raises `ProxyError`."""
+        self._note_results(turn, (), ())
         if not turn.calls or not turn.whole:
             return False
         if self._round == self._max_rounds:
@@ -131,6 +134,7 @@ class Rounds(WrappedReply):
             calls = [call for call in turn.calls if not turn.has_client_calls or self._pipeline.own_calls.keeps_from(self._exchange, call)]
             results = await self._pipeline.own_calls.answer(self._exchange, calls[:MAX_CALLS])
             if turn.has_client_calls:
+                self._note_results(turn, calls, results)
                 return False
             results += [TOO_MANY] * (len(turn.calls) - MAX_CALLS)
             await self._prepare(self._filter.messages(turn.calls, results))
@@ -139,6 +143,13 @@ class Rounds(WrappedReply):
             timings["between_ms"] = timings.get("between_ms", 0.0) + (time.perf_counter() - started) * 1000
         await self._call()
         return True
+
+    def _note_results(self, turn: OwnToolTurn, calls: Sequence[ToolCall], results: Sequence[str]) -> None:
+        """Have who goes on from an answer that its provider keeps bring what its calls gave: the client does not know of them."""
+        if turn.answer_id and turn.calls:
+            known = {call.id: result for call, result in zip(calls, results, strict=False)}
+            told = tuple(result_of(call, known.get(call.id, NOT_RUN)) for call in turn.calls)
+            self._exchange.open_results[turn.answer_id] = told
 
     async def _prepare(self, messages: Sequence[Message]) -> None:
         """Make the next request out of the exchange."""

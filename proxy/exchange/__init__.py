@@ -122,6 +122,8 @@ class Request(Struct, frozen=True):
     """Those of its messages that are the provider's: nothing of them is sent, and no change of them would be."""
     held_whole: bool = False
     """Whether they are all that was said before."""
+    open_results: tuple[Message, ...] = ()
+    """Results of the proxy's own tools that the provider waits for, and the client does not know of: they are none of its messages."""
     known_items: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
     """What is known of what it only names, by id."""
     keeps: bool = False
@@ -283,6 +285,8 @@ class Exchange(Struct):
     added to, sentence by sentence: of a long answer no copy is made for each."""
     upstream_answer: Answer | None = None
     """The answer as it came."""
+    open_results: dict[str, tuple[Message, ...]] = field(default_factory=dict)
+    """By the id of an answer that its provider keeps: results of the calls of the proxy's own tools that were taken out of it."""
     unanswered: Unanswered | None = None
     """Set where there is no answer to learn from."""
     attempts: Attempts = field(default_factory=Attempts)

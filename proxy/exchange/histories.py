@@ -24,6 +24,8 @@ class PastTurn(Struct, frozen=True):
     """In chat form, as far as they may be used; the last is the answer as it left."""
     own: bool = False
     """Whether a stage gave the answer, so that the provider knows of neither."""
+    results: tuple[Mapping[str, Any], ...] = ()
+    """In chat form, of calls of the proxy's own tools that the client does not know of: the provider waits for them."""
 
 
 class History(Struct, frozen=True):
@@ -44,3 +46,8 @@ class History(Struct, frozen=True):
     def held(self) -> tuple[PastTurn, ...]:
         """The turns before them."""
         return self.turns[: len(self.turns) - len(self.unsent)]
+
+    @property
+    def results(self) -> tuple[Mapping[str, Any], ...]:
+        """What the provider waits for."""
+        return self.held[-1].results if self.held else ()

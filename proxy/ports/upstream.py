@@ -44,6 +44,8 @@ class Past(Struct, frozen=True):
     """In chat form, what goes before the body's own; None where not all of it is known."""
     items: Mapping[str, Mapping[str, Any]] = {}
     """Items of answers, by their ids."""
+    results: frozenset[str] = frozenset()
+    """Calls whose results the body brings for the server that keeps the conversation alone, by id."""
 
 
 class Call(Struct, frozen=True):

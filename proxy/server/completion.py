@@ -172,7 +172,8 @@ class Completion(Handler):
         untouched = untouched and not request.message_hints and not request.goes_on_from
         size = request.size // UNCHANGED_SPEEDUP if untouched else request.size
         body = await run_in_thread_if_large(size, dialect.render_request, exchange)
-        past = Past(request.server_side_history if request.held_whole else None, request.known_items)
+        own = frozenset(str(result["tool_call_id"]) for result in request.open_results)
+        past = Past(request.server_side_history if request.held_whole else None, request.known_items, own)
         call = Call("POST", self.path, following(headers, later) if later else headers, body, request.stream, past=past, party=self.party)
         now = time.perf_counter()
         if later:

@@ -60,9 +60,11 @@ class Continuations:
             return request
         return request.with_items(known) if known else request
 
-    async def keep(self, exchange: Exchange, client: str, *, own: bool) -> None:
-        """Remember a turn, for a request that goes on from it; `own` where a stage gave the answer."""
-        turn = turn_of(exchange, own=own)
+    async def keep(self, exchange: Exchange, client: str, *, own: bool, translated: bool) -> None:
+        """Remember a turn, for a request that goes on from it; `own` where a stage gave the answer, `translated` where it came from a
+        server that keeps none.
+        """
+        turn = turn_of(exchange, own=own, translated=translated)
         if turn is None:
             return
         try:
@@ -83,7 +85,7 @@ def unchanged(exchange: Exchange) -> Verdict | None:
     return Verdict(STAGE, "warn", code=NOT_CHANGED, detail={"messages": changed}) if changed else None
 
 
-def turn_of(exchange: Exchange, *, own: bool) -> PastTurn | None:
+def turn_of(exchange: Exchange, *, own: bool, translated: bool) -> PastTurn | None:
     """What the request brought, as far as it may be used, and the answer as it left; None where nobody can go on from it."""
     answer, request = exchange.answer, exchange.original
     if answer is None or not answer.id or not answer.choices or not request.keeps:
@@ -95,4 +97,5 @@ def turn_of(exchange: Exchange, *, own: bool) -> PastTurn | None:
             {"id": call.id, "type": "function", "function": {"name": call.name, "arguments": call.arguments}} for call in choice.tool_calls
         ]
     brought = exchange.conversation[len(request.messages) - request.brings :] if request.brings else ()
-    return PastTurn(RESPONSE + answer.id, (*brought, said), own)
+    results = () if translated else exchange.open_results.get(answer.id, ())
+    return PastTurn(RESPONSE + answer.id, (*brought, said), own, results)

@@ -253,7 +253,8 @@ class Handler(ABC):
         """The client may go on from this answer by its name alone; once is enough."""
         keeps, self._keeps = self._keeps, False
         if keeps and self._error is None and exchange.unanswered is None and (self._translates or self._policy.pipeline.ran(exchange)):
-            await self._s.continuations.keep(exchange, self._client, own=exchange.upstream == OWN)
+            translated = bool(self._asked_in(exchange.upstream))
+            await self._s.continuations.keep(exchange, self._client, own=exchange.upstream == OWN, translated=translated)
 
     def _own_headers(self, verdict: str) -> RawHeaders:
         limited = [] if self._admission is None else self._admission.headers

@@ -47,7 +47,7 @@ class Owners:
         self._known: LRU[str] = LRU(REMEMBERED)
 
     async def check(self, upstream: str, named: Collection[str], client: str, party: Party, brought: Collection[str] = ()) -> None:
-        """Raises `NotFound` where one of the ids `named` is not the client's, or one that it has `brought` whole is another's."""
+        """Raises `NotFound` where one of the ids `named` is not the client's, or one of which it has `brought` a part is another's."""
         found = await self._find(upstream, {*named, *brought})
         for one in sorted({*named, *brought}):
             owner = found.get(one)

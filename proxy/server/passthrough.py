@@ -10,6 +10,7 @@ from typing import Any
 from msgspec import structs
 
 from proxy.config.sections import DECISION_PATHS
+from proxy.config.settings import Api
 from proxy.errors import InvalidRequest, ProxyError
 from proxy.exchange import Usage
 from proxy.offloop import run_in_thread_if_large
@@ -23,6 +24,8 @@ from proxy.wire.dialect import TokenCounting
 from proxy.wire.http import asgi
 from proxy.wire.http.headers import NOT_RETURNED_RAW, ClientHeaders, RequestHints, has_body, returned_headers
 from proxy.wire.responses.items import ids_of_body, named_in
+from proxy.wire.translation.models import models_for
+from proxy.wire.translation.translate import API_OF_PATH
 
 log = logging.getLogger("groundwire.endpoint")
 
@@ -34,6 +37,9 @@ KEPT = ("/responses/", "/conversations")
 """Paths whose bodies name what was made before."""
 _COUNTS_TOKENS = "/responses/input_tokens"
 """A provider's count of tokens, which takes nothing of a key's limits; others are read here (`Passthrough._counting`)."""
+_MODELS = "/models"
+_EVERY_MODEL = "?pageSize=1000"
+"""Gemini's API lists 50 at once, and 1,000 at most."""
 _OF_THE_BYTES = ("accept-encoding", "content-encoding", "content-length")
 _WITHOUT_BODY = ("GET", "HEAD", "OPTIONS", "TRACE")
 
@@ -107,6 +113,9 @@ class Passthrough(Handler):
             return
         if (count := self._counting()) is not None:
             await self._count(count, call)
+            return
+        if (server := self._lists_otherwise()) is not None:
+            await self._list_models(call, server)
             return
         reply = await self._ask(call)
         headers = returned_headers(reply, NOT_RETURNED_RAW) + self._own_headers("skipped")
@@ -189,6 +198,26 @@ class Passthrough(Handler):
         answer = await read_whole(reply, self._s.server.max_answer_bytes)
         if 200 <= reply.status < 300:
             self._bill = await run_in_thread_if_large(len(answer), read_billing, answer, header_of(reply.headers, "content-encoding"))
+        headers = [item for item in returned_headers(reply, NOT_RETURNED_RAW) if item[0] != b"content-length"]
+        await self.responder.whole(reply.status, headers + self._own_headers("skipped"), answer)
+
+    def _lists_otherwise(self) -> Api | None:
+        """The upstream's API where the client's tells of models in another form, and it asks for them; else None."""
+        path, spoken = self.path.partition("?")[0], self._spoken.path
+        if self._scope["method"] != "GET" or not (path + "/").startswith(_MODELS + "/"):
+            return None
+        server = self.route.asked_in.get(self.route.upstream.name, {}).get(spoken)
+        return server if server is not None and "gemini" in (server, API_OF_PATH[spoken]) else None
+
+    async def _list_models(self, call: Call, server: Api) -> None:
+        """The upstream's models, all of them, or one, as the client's API tells of them."""
+        forwarded = [(name, value) for name, value in call.headers if name != "accept-encoding"]
+        path = self.path.partition("?")[0]  # its query is of the client's API
+        asked = path + _EVERY_MODEL if server == "gemini" and path == _MODELS else path
+        reply = await self._ask(structs.replace(call, path=asked, headers=[*forwarded, ("accept-encoding", "identity")]))
+        answer = await read_whole(reply, self._s.server.max_answer_bytes)
+        if 200 <= reply.status < 300:
+            answer = await run_in_thread_if_large(len(answer), models_for, API_OF_PATH[self._spoken.path], answer)
         headers = [item for item in returned_headers(reply, NOT_RETURNED_RAW) if item[0] != b"content-length"]
         await self.responder.whole(reply.status, headers + self._own_headers("skipped"), answer)
 

@@ -135,10 +135,13 @@ class DatabaseHistories:
             content = await run_in_thread_if_large(len(row.content), orjson.loads, row.content)
             size += len(row.content)
             began = False
-            if content["lost"] or size > MAX_HISTORY_BYTES:
+            if size > MAX_HISTORY_BYTES:
                 break
-            if content["messages"]:
-                turns.append(PastTurn(content["name"], tuple(content["messages"]), content["own"]))
+            results = tuple(content.get("results", ()))
+            if content["messages"] or results:
+                turns.append(PastTurn(content["name"], tuple(content["messages"]), content["own"], results))
+            if content["lost"]:
+                break
             began = content["began"]
         return History(tuple(reversed(turns)), whole=began)
 
@@ -185,7 +188,8 @@ class DatabaseHistories:
 
 def _content(turn: PastTurn, *, began: bool = False) -> bytes:
     """A row's content. A turn that is too long ends what can be read."""
-    fields = {"name": turn.name, "messages": turn.messages, "own": turn.own, "began": began, "lost": False}
+    results = {"results": turn.results} if turn.results else {}
+    fields = {"name": turn.name, "messages": turn.messages, "own": turn.own, "began": began, "lost": False, **results}
     content = orjson.dumps(fields)
     return content if len(content) <= MAX_TURN_BYTES else orjson.dumps({**fields, "messages": [], "lost": True, "began": False})
 

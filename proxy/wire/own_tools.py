@@ -36,6 +36,8 @@ class OwnToolTurn(Struct, frozen=True):
     """Whether it calls tools of the client's, too."""
     whole: bool
     """Whether it has ended of itself: nothing broke off, no limit cut it."""
+    answer_id: str = ""
+    """What its provider keeps it by, and with it the calls: it waits for their results. "" where none keeps it."""
 
 
 class AnswerItem(Struct):
@@ -96,6 +98,7 @@ class OwnToolFilter(ABC):
         self._body: bytes | None = None
         self._end: str | None = None
         """Why it ended, in chat's words."""
+        self._answer_id = ""
         self._joins = self._started
         """Whether it goes on with an earlier answer."""
         self._has_own = False
@@ -206,12 +209,11 @@ class OwnToolFilter(ABC):
         """What the answer came to, after `finish` or `read`."""
         mixed = any(item.is_call and not item.own for item in self._items())
         whole = self._end is not None and self._end not in _CUT and not self._failed
-        return OwnToolTurn(tuple(self._calls()), mixed, whole)
+        return OwnToolTurn(tuple(self._calls()), mixed, whole, self._answer_id)
 
     def messages(self, calls: Sequence[ToolCall], results: Sequence[str]) -> list[Message]:
         """The answer and the results of its `calls`, as the next request carries them."""
-        told = ({"role": "tool", "tool_call_id": c.id, "content": result} for c, result in zip(calls, results, strict=True))
-        return [self._turn_of(calls), *told]
+        return [self._turn_of(calls), *(result_of(call, result) for call, result in zip(calls, results, strict=True))]
 
     # ---- of an API ----
 
@@ -264,6 +266,11 @@ class OwnToolFilter(ABC):
     @abstractmethod
     def encode_failure(self, status: int, body: bytes) -> bytes:
         """An upstream's error answer as the event that tells a client after bytes have left."""
+
+
+def result_of(call: ToolCall, text: str) -> Message:
+    """What a call gave, in chat form."""
+    return {"role": "tool", "tool_call_id": call.id, "content": text}
 
 
 def legible(call: ToolCall) -> str:

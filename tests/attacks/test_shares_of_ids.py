@@ -15,7 +15,7 @@ KEYS = "keys: [" + ", ".join(f"{{name: {k[3:]}, sha256: {sha256(k.encode()).hexd
 LIMITED = KEYS.replace("}", ", limits: {rpm: 100}}")
 """Their bodies are read for what they take, also on paths that are passed on."""
 PASSES = "passthrough: [responses, conversations, files]"
-ANSWER = {"id": "resp_ann", "object": "response", "status": "completed", "output": [
+ANSWER: dict[str, Any] = {"id": "resp_ann", "object": "response", "status": "completed", "output": [
     {"type": "message", "id": "msg_ann", "role": "assistant", "status": "completed", "content": [
         {"type": "output_text", "text": "Your code word is Zanzibar.", "annotations": []}]}]}  # fmt: skip
 NAMING: list[tuple[str, dict[str, Any]]] = [
@@ -126,6 +126,33 @@ async def test_without_keys_what_is_not_remembered_passes_and_what_is_anothers_d
         own = await ask(proxy, "one", "GET", "/v1/responses/resp_ann")
         other = await ask(proxy, "another", "GET", "/v1/responses/resp_ann")
     assert (200, 200, 200, 404) == (unknown.status, made.status, own.status, other.status)
+
+
+THOUGHT = {"type": "reasoning", "id": "msg_ann", "summary": [{"type": "summary_text", "text": "Hm."}]}
+DRAWN = {"type": "image_generation_call", "id": "msg_ann", "status": "completed"}
+
+
+@pytest.mark.parametrize("keys", [KEYS, ""], ids=["keys", "none"])
+@pytest.mark.parametrize(
+    ("item", "status"),
+    [
+        (ANSWER["output"][0], 200),
+        ({**ANSWER["output"][0], "content": []}, 404),
+        ({**THOUGHT, "encrypted_content": "gAAAB=="}, 200),
+        ({**THOUGHT, "encrypted_content": None}, 404),
+        ({**THOUGHT, "content": [{"type": "reasoning_text", "text": "Hm."}]}, 404),
+        ({"type": "function_call", "id": "msg_ann", "call_id": "c", "name": "weather", "arguments": "{}"}, 200),
+        ({**DRAWN, "result": "iVBORw0="}, 200),
+        (DRAWN, 404),
+        ({"type": "compaction", "id": "msg_ann", "encrypted_content": "gAAAB=="}, 200),
+    ],
+)
+async def test_an_item_that_is_brought_with_its_content_needs_no_owner(item: dict[str, Any], status: int, keys: str, start: Start) -> None:
+    async with start(reply(ANSWER), config=keys, route_options=PASSES) as proxy:
+        await ask(proxy, ANN, "POST", "/v1/responses", {"input": "Hi"})
+        body = {"input": [item, {"role": "user", "content": "Go on."}], "store": False}
+        for path in ("/v1/responses", "/v1/responses/input_tokens"):
+            assert status == (await ask(proxy, BOB, "POST", path, body)).status
 
 
 async def test_where_a_clients_own_key_goes_on_the_upstream_judges(start: Start) -> None:

@@ -216,6 +216,37 @@ async def test_mixed_calls_run_and_leave_only_the_clients(start: Start, policy: 
     assert 2 == len(record["detail"]["changes"])
 
 
+def google(signature: str) -> dict[str, Any]:
+    return {"extra_content": {"google": {"thought_signature": signature}}}
+
+
+@pytest.mark.parametrize(
+    ("model", "signed"), [("gemini-3-pro-preview", google("skip_thought_signature_validator")), ("gemini-2.5-pro", {})]
+)
+@pytest.mark.parametrize("policy", DELIVERIES)
+@pytest.mark.parametrize("index", [None, 0])
+async def test_a_clients_call_whose_signature_stays_with_an_own_one_says_so(
+    start: Start, policy: str, model: str, signed: Any, index: int | None
+) -> None:
+    mixed = [called(**google("CiQB")), called("search_flights", identity="call_2"), called("book", identity="call_3")]
+    places = [index if index is not None else i for i in range(3)]
+    deltas = [{"tool_calls": [{**call, "index": place}]} for call, place in zip(mixed, places, strict=True)]
+    events = [chunk(delta, model=model) for delta in deltas] + [chunk({}, "tool_calls", model=model), b"data: [DONE]\n\n"]
+    async with start(stream(events), reply(calling(*mixed, model=model)), policy=policy, stages=ALL) as proxy:
+        streamed_answer = await proxy.post(STREAM)
+        whole = (await proxy.post(TOOLS)).json["choices"][0]
+    assert [{**mixed[1], **signed}, mixed[2]] == whole["message"]["tool_calls"]
+    told = [call for event in chunks(streamed_answer.body) for call in event["choices"][0]["delta"].get("tool_calls", ())]
+    assert [{**mixed[1], **signed, "index": 0}, {**mixed[2], "index": 1}] == told
+
+
+async def test_a_clients_first_call_keeps_its_own_signature(start: Start) -> None:
+    calls = [called("search_flights", identity="call_2", **google("EjQK")), called()]
+    async with start(reply(calling(*calls, model="gemini-3-pro-preview")), policy=TAP, stages=ALL) as proxy:
+        got = await proxy.post(TOOLS)
+    assert calls[:1] == got.json["choices"][0]["message"]["tool_calls"]
+
+
 async def test_the_clients_call_before_an_own_one_passes_in_its_own_bytes(start: Start) -> None:
     events = call_events(called("search_flights", identity="call_2"), called())
     async with start(stream(events), policy=TAP, stages=ALL) as proxy:

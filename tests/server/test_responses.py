@@ -10,6 +10,7 @@ import pytest
 from openai.types.responses import ResponseStreamEvent
 from pydantic import TypeAdapter
 
+from proxy.delivery.own_tools import NOT_RUN
 from proxy.exchange import Answer, Choice, Exchange
 from proxy.ports.stage import Stage
 from proxy.testing import reply, stream
@@ -456,6 +457,46 @@ async def test_a_client_can_go_on_from_an_answer_that_the_provider_does_not_know
     assert [{"role": "user", "content": "Whose?"}, own, {"role": "user", "content": "The first"}] == first["input"]
     assert "resp_1" == second["previous_response_id"]
     assert [{"role": "user", "content": "Whose?"}, own, {"role": "user", "content": "The second"}] == second["input"]
+
+
+MIXED = (reasoning_item(), call_item(FIND, '{"q": "hotel"}', "own_1"), call_item("weather", "{}"))
+CLIENTS = {"type": "function_call_output", "call_id": "call_1", "output": "Sun"}
+
+
+@pytest.mark.parametrize("kind", [TAP, GATE, HOLD])
+@pytest.mark.parametrize("streamed", [False, True])
+@pytest.mark.parametrize("named", ["previous_response_id", "conversation"])
+async def test_the_next_request_brings_what_a_call_gave_that_the_client_does_not_know_of(
+    start: Start, kind: str, streamed: bool, named: str
+) -> None:
+    answers = [(MIXED, "resp_1"), ((text_item("Done."),), "resp_2"), ((text_item("Bye."),), "resp_3")]
+    replies = [stream(events(*o, id=i)) if streamed else reply(response(*o, id=i)) for o, i in answers]
+    more = {"stream": True} if streamed else {}
+    names = ["conv_1"] * 3 if named == "conversation" else [None, "resp_1", "resp_2"]
+    async with start(*replies, policy=kind, stages=ALL) as proxy:
+        for name, given in zip(names, ("Hi", [CLIENTS], "Thanks"), strict=True):
+            await proxy.post({**ASK, **more, "input": given, named: name}, PATH)
+    _, second, third = (call.json for call in proxy.upstream.calls)
+    own = {"type": "function_call_output", "call_id": "own_1", "output": "found for hotel"}
+    assert ([own, CLIENTS], "Thanks") == (second["input"], third["input"])
+    assert names[1:] == [second[named], third[named]]
+
+
+async def test_a_hidden_call_that_was_not_run_has_a_result_that_says_so(start: Start) -> None:
+    cut = response(*MIXED[:2], status="incomplete", incomplete_details={"reason": "max_output_tokens"})
+    async with start(reply(cut), reply(response(LONG, id="resp_2")), policy=TAP, stages=ALL) as proxy:
+        await proxy.post(ASK, PATH)
+        await proxy.post(following("resp_1"), PATH)
+    told = {"type": "function_call_output", "call_id": "own_1", "output": NOT_RUN}
+    assert [told, {"role": "user", "content": "And then?"}] == proxy.upstream.calls[1].json["input"]
+
+
+async def test_a_client_that_brings_the_result_of_a_hidden_call_is_not_spoken_for(start: Start) -> None:
+    brought = {"type": "function_call_output", "call_id": "own_1", "output": "nothing"}
+    async with start(reply(response(*MIXED)), reply(response(LONG, id="resp_2")), policy=TAP, stages=ALL) as proxy:
+        await proxy.post(ASK, PATH)
+        await proxy.post(following("resp_1", [brought, CLIENTS]), PATH)  # type: ignore[arg-type]
+    assert [brought, CLIENTS] == proxy.upstream.calls[1].json["input"]
 
 
 async def test_what_a_request_only_names_is_seen_if_it_came_by_here(start: Start) -> None:

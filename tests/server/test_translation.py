@@ -11,7 +11,7 @@ from proxy.testing import ScriptedUpstream, reply, stream
 from proxy.wire.translation.translate import APIS, PATHS
 from tests import gemini, messages, responses_api
 from tests.conftest import EMPTY_TAP, Answer, Start
-from tests.own_tools import ALL, DELIVERIES, called, calling
+from tests.own_tools import ALL, DELIVERIES, FIND, TAP, called, calling
 from tests.wire.translation import chat_api
 from tests.wire.translation.pairs import AGENT, QUESTION, SEEN
 from tests.wire.translation.test_answers import WHOLE, gist, read, streamed
@@ -183,6 +183,55 @@ async def test_the_clients_own_key_stands_where_the_server_looks(
         assert not [name for name in headers if name.startswith("anthropic-")]
 
 
+OPENAIS = {"object": "list", "data": [{"id": "gpt-5", "object": "model", "created": 1, "owned_by": "openai"}]}
+GOOGLES = {"models": [{"name": "models/gemini-2.5-pro", "displayName": "Pro", "inputTokenLimit": 1}, {"name": "tunedModels/a"}]}
+TITLED = {"type": "model", "display_name": "Pro", "created_at": "1970-01-01T00:00:00Z"}
+OURS = {"object": "model", "created": 0, "owned_by": "google"}
+CALLED = {"supportedGenerationMethods": ["generateContent", "countTokens"]}
+
+
+@pytest.mark.parametrize(
+    ("client", "server", "listed", "expected"),
+    [
+        ("chat", "gemini", GOOGLES, {"object": "list", "data": [{"id": "gemini-2.5-pro", **OURS}, {"id": "tunedModels/a", **OURS}]}),
+        (
+            "messages",
+            "gemini",
+            {"models": GOOGLES["models"][:1]},
+            {"data": [{**TITLED, "id": "gemini-2.5-pro"}], "has_more": False, "first_id": "gemini-2.5-pro", "last_id": "gemini-2.5-pro"},
+        ),
+        ("gemini", "chat", OPENAIS, {"models": [{"name": "models/gpt-5", "displayName": "gpt-5", **CALLED}]}),
+        ("chat", "chat", OPENAIS, OPENAIS),
+        ("gemini", "gemini", GOOGLES, GOOGLES),
+        ("chat", "gemini", {"models": []}, {"object": "list", "data": []}),
+        ("chat", "gemini", {"odd": 1}, {"odd": 1}),
+    ],
+)
+async def test_a_list_of_models_is_the_clients_apis(start: Start, client: Api, server: Api, listed: Any, expected: Any) -> None:
+    async with start(reply(listed), **before(server)) as proxy:
+        headers: dict[str, str] = {"gemini": {"x_goog_api_key": "k"}, "messages": {"anthropic_version": "2023-06-01"}}.get(client, {})
+        got = await proxy.get("/v1beta/models?pageSize=9" if client == "gemini" else "/v1/models", **headers)
+    translated = client != server and "gemini" in (client, server)
+    assert (200, "skipped", expected) == (got.status, got.verdict, got.json)
+    query = "?pageSize=1000" if translated and server == "gemini" else "?pageSize=9" if server == "gemini" else ""
+    assert query == "".join(proxy.upstream.calls[0].path.partition("?")[1:])
+
+
+@pytest.mark.parametrize(
+    ("client", "server", "model", "expected"),
+    [
+        ("chat", "gemini", GOOGLES["models"][0], {"id": "gemini-2.5-pro", **OURS}),
+        ("gemini", "chat", OPENAIS["data"][0], {"name": "models/gpt-5", "displayName": "gpt-5", **CALLED}),
+    ],
+)
+async def test_one_model_is_the_clients_apis_too(start: Start, client: Api, server: Api, model: Any, expected: Any) -> None:
+    async with start(reply(model), reply({"error": {"message": "none", "code": 404}}, 404), **before(server)) as proxy:
+        headers = {"x_goog_api_key": "k"} if client == "gemini" else {}
+        one = "/v1beta/models/gpt-5" if client == "gemini" else "/v1/models/gemini-2.5-pro"
+        found, missing = await proxy.get(one, **headers), await proxy.get(one, **headers)
+    assert (expected, 404, "none") == (found.json, missing.status, missing.json["error"]["message"])
+
+
 FALLBACK = "retries: {attempts: 0}, fallback: [other]"
 
 
@@ -199,6 +248,23 @@ async def test_a_fallback_of_another_kind_takes_what_it_can(
             if expected == 200:
                 assert gist("messages", WHOLE["text"]["messages"]) == gist("chat", answer.json)
                 assert ("k", "/v1/messages") == (other.calls[0].headers["x-api-key"], other.calls[0].path)
+
+
+async def test_a_fallback_that_holds_no_conversation_is_not_told_what_a_hidden_call_gave(start: Start) -> None:
+    calls = [responses_api.call_item(FIND, '{"q": "hotel"}', "own_1"), responses_api.call_item("weather", "{}")]
+    result = {"type": "function_call_output", "call_id": "call_1", "output": "Sun"}
+    busy = reply({"error": {"message": "too busy"}}, 503)
+    async with ScriptedUpstream(reply(WHOLE["text"]["messages"])) as other:
+        second = f"  other: {{kind: anthropic, base_url: '{other.base_url}', api_key: k, retries: {{attempts: 0}}}}\n"
+        replies = (reply(responses_api.response(*calls)), busy)
+        async with start(*replies, policy=TAP, stages=ALL, upstream_options=FALLBACK, more_upstreams=second) as proxy:
+            await proxy.post(ASKED["responses"], "/v1/responses")
+            got = await proxy.post({"model": "m", "previous_response_id": "resp_1", "input": [result]}, "/v1/responses")
+            sent = json.loads(other.calls[0].body)["messages"]
+    assert 200 == got.status
+    assert ["call_1"] == [
+        block["tool_use_id"] for one in sent for block in one["content"] if one["role"] == "user" and "tool_use_id" in block
+    ]
 
 
 @pytest.mark.parametrize("streams", [False, True])

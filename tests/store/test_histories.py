@@ -1,6 +1,7 @@
 """Turns of conversations that their provider holds, on both databases."""
 
 import pytest
+from msgspec.structs import replace
 
 from proxy.exchange.histories import PastTurn
 from proxy.store import conversations as module
@@ -66,6 +67,15 @@ async def test_a_turn_that_is_too_long_is_not_kept_and_ends_what_is_seen(databas
     await kept.add(turn("2", "b"), "response:1", client="a")
     found = await kept.find("response:2", client="a")
     assert ((turn("2", "b"),), False) == (found.turns, found.whole)
+
+
+async def test_the_results_that_a_turns_provider_waits_for_are_found_with_it(database: Database, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(module, "MAX_TURN_BYTES", 200)
+    kept, results = DatabaseHistories(database), ({"role": "tool", "tool_call_id": "c", "content": "found"},)
+    for one, before in ((turn("1", "a" * 200), ""), (turn("2", "b", own=True), "response:1"), (turn("3", "c"), "response:2")):
+        await kept.add(replace(one, results=() if one.own else results), before, client="a")
+    found = [(await kept.find("response:" + name, client="a")).results for name in ("1", "2", "3", "4")]
+    assert [results, results, results, ()] == found
 
 
 async def test_a_client_has_room_for_so_many_turns(database: Database) -> None:

@@ -23,6 +23,7 @@ from proxy.wire.chat.message import CallParts, ChoiceParts, MessageParts, call_e
 from proxy.wire.chat.shapes import ChatShapes
 from proxy.wire.chat.stream import ChatStream
 from proxy.wire.dialect import Changes, Dialect
+from proxy.wire.gemini.contents import sign_calls, signature_of
 from proxy.wire.own_tools import AnswerEvent, AnswerItem, Fields, OwnToolFilter, legible
 from proxy.wire.requests import Wire, output_requirements_of, request_of, withhold
 from proxy.wire.shapes import answer_bounds
@@ -48,6 +49,8 @@ class ChatFilter(OwnToolFilter):
         self._message = MessageParts()
         self._of: dict[int, AnswerItem] = {}
         """By the call's identity."""
+        self._has_signed = False
+        """Whether the client's first call has got what `_missing_signature` says."""
 
     def _read(self, event: sse.Event) -> AnswerEvent:
         if event.done:
@@ -90,14 +93,16 @@ class ChatFilter(OwnToolFilter):
         choice = _choice(chunk) if chunk is not None else None
         if chunk is None or choice is None:
             return super()._without_own(event)
-        if event.kind != "ends" and not any(item.own or item.place != item.index for item in event.items):
+        first, missing = self._missing_signature(chunk.get("model")) if event.items and not self._has_signed else (None, {})
+        if event.kind != "ends" and not any(item.own or item.place != item.index or item is first for item in event.items):
             return event, None
         delta, kept = dict(delta_of(choice)), []
         for (entry, legacy), item in zip(call_entries(delta), event.items, strict=True):
             if legacy and item.own:
                 delta.pop("function_call")
             elif not legacy and not item.own:
-                kept.append({**entry, "index": item.place})
+                kept.append({**entry, "index": item.place, **(missing if item is first else {})})
+                self._has_signed = self._has_signed or item is first
         delta.pop("tool_calls", None)
         if kept:
             delta["tool_calls"] = kept
@@ -106,6 +111,19 @@ class ChatFilter(OwnToolFilter):
         rest = AnswerEvent(b"", left, (), "says" if _says(delta) else "begins")
         bare = {**choice, "delta": {}, **({"logprobs": None} if "logprobs" in choice else {})}
         return rest, AnswerEvent(b"", _with(chunk, bare), kind="ends") if ends else None
+
+    def _missing_signature(self, model: object) -> tuple[AnswerItem | None, Fields]:
+        """The client's first call, and what it is to have; None where it lacks nothing. Of calls at once Gemini signs the first: where that
+        one stays here, the client's first says that it has no signature.
+        """
+        calls = [(part.fields, self._of[id(part)]) for part in self._message.calls.parts]
+        left = [(fields, item) for fields, item in calls if item.own is False]
+        if not left or not any(item.own and signature_of(fields) for fields, item in calls):
+            return None, {}
+        (fields, first), made = left[0], [{**fields} for fields, _ in left]
+        sign_calls(made, str(model))
+        missing = {name: value for name, value in made[0].items() if value is not fields.get(name)}
+        return (first, missing) if missing else (None, {})
 
     def _render(self, event: AnswerEvent) -> bytes:
         chunk = event.payload
@@ -156,7 +174,9 @@ class ChatFilter(OwnToolFilter):
         items = self._items()
         if "tool_calls" in message:
             entries = [entry for entry in bodies.raw_items(message["tool_calls"]) if bytes(entry).startswith(b"{")]
-            kept = [_renumber(entry, item) for entry, item in zip(entries, items, strict=False) if not item.own]
+            unsigned, missing = self._missing_signature(orjson.loads(bytes(raw.get("model", b"null"))))
+            new = {id(unsigned): missing}
+            kept = [_renumber(entry, item, new.get(id(item), {})) for entry, item in zip(entries, items, strict=False) if not item.own]
             message["tool_calls"] = bodies.as_raw(kept)
             if not kept:
                 del message["tool_calls"]
@@ -205,9 +225,10 @@ class ChatFilter(OwnToolFilter):
         return sse.encode_json({"error": error})
 
 
-def _renumber(raw: msgspec.Raw, item: AnswerItem) -> msgspec.Raw:
+def _renumber(raw: msgspec.Raw, item: AnswerItem, more: Mapping[str, Any]) -> msgspec.Raw:
     call = bodies.raw_fields(raw)
-    return bodies.as_raw({**call, "index": msgspec.Raw(b"%d" % item.place)}) if "index" in call else raw
+    index = {"index": msgspec.Raw(b"%d" % item.place)} if "index" in call else {}
+    return bodies.as_raw({**call, **index, **more}) if index or more else raw
 
 
 def _choice(chunk: Mapping[str, Any]) -> Fields | None:

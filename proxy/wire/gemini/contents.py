@@ -236,6 +236,12 @@ def sign(parts: Sequence[dict[str, Any]], model: str) -> None:
         calls[0]["thoughtSignature"] = NO_SIGNATURE
 
 
+def sign_calls(calls: Sequence[dict[str, Any]], model: str) -> None:
+    """The same for calls in chat's form."""
+    if calls and FROM_GEMINI_3.match(model) and not any(signature_of(call) for call in calls):
+        calls[0] |= signature_fields(NO_SIGNATURE)
+
+
 def result_part(identity: str, name: str, response: Mapping[str, Any], shown: Sequence[dict[str, Any]] = ()) -> dict[str, Any]:
     """A part with a function's response, and the data `shown` in it."""
     own = {} if not identity or _OWN_CALL_ID.fullmatch(identity) else {"id": identity}
@@ -256,6 +262,11 @@ def signature_of(call: Mapping[str, Any]) -> str:
     google = extra.get("google") if isinstance(extra, Mapping) else None
     found = google.get("thought_signature") if isinstance(google, Mapping) else None
     return found if isinstance(found, str) else ""
+
+
+def signature_fields(signature: str) -> dict[str, Any]:
+    """The same field, of a call with this signature; none without one."""
+    return {"extra_content": {"google": {"thought_signature": signature}}} if signature else {}
 
 
 def _key(part: Mapping[str, Any], kind: str) -> str:

@@ -22,7 +22,7 @@ from proxy.wire.dialect import Changes, Dialect, TokenCounting
 from proxy.wire.gemini import answers
 from proxy.wire.gemini.address import COUNT, GENERATE, KEY_HEADER, with_address
 from proxy.wire.gemini.answers import USAGE, GeminiShapes, call_in, candidates_of, parts_of
-from proxy.wire.gemini.contents import Contents, sign
+from proxy.wire.gemini.contents import Contents, sign, signature_fields
 from proxy.wire.gemini.fields import field_spelling, is_text, new_call_id, raw_objects
 from proxy.wire.gemini.requests import GeminiWire, function_of, read_request
 from proxy.wire.gemini.stream import WITHHELD, GeminiStream
@@ -151,7 +151,7 @@ class GeminiFilter(OwnToolFilter):
                 "id": call.id,
                 "type": "function",
                 "function": {"name": call.name, "arguments": call.arguments},
-                **_signature_fields(signed[call.index]),
+                **signature_fields(signed[call.index]),
             }
             for call in calls
         ]
@@ -161,10 +161,6 @@ class GeminiFilter(OwnToolFilter):
         """An event with the error."""
         own = bodies.object_in(body) if is_own("gemini", body) else None
         return sse.encode_json(own or envelope("gemini", failure_in(body), status))
-
-
-def _signature_fields(signature: str) -> dict[str, Any]:
-    return {"extra_content": {"google": {"thought_signature": signature}}} if signature else {}
 
 
 def _with(payload: Fields, candidate: Mapping[str, Any], parts: Sequence[Fields], *, usage: bool = True) -> Fields:

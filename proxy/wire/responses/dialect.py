@@ -30,7 +30,7 @@ from proxy.wire.requests import Wire, request_of, with_format
 from proxy.wire.responses import events
 from proxy.wire.responses.items import Origin, Reading, chat_call, is_call, read
 from proxy.wire.responses.output import change, join_texts, own_id, own_response, streamed_places, texts_of
-from proxy.wire.responses.rendering import OUTPUT_ITEMS, Rendering
+from proxy.wire.responses.rendering import OUTPUT_ITEMS, Rendering, new_items
 from proxy.wire.responses.shapes import ResponsesShapes
 from proxy.wire.responses.stream import ResponsesStream
 from proxy.wire.shapes import answer_bounds
@@ -106,6 +106,7 @@ class ResponsesFilter(OwnToolFilter):
         self._end = "stop" if str(response.get("status") or "completed") == "completed" else "length"
         self._usage = response["usage"] if isinstance(response.get("usage"), dict) else None
         self._stored = self._stored and response.get("store") is not False  # with zero data retention, whatever was asked for
+        self._answer_id = str(response.get("id") or "") if self._stored else ""
 
     def _render(self, event: AnswerEvent) -> bytes:
         new = data = event.payload
@@ -201,7 +202,8 @@ class ResponsesDialect(Dialect):
         return _request(body, bodies.load(body), {})
 
     def _same_messages(self, exchange: Exchange) -> bool:
-        return exchange.original.wire.goes_on_from is None and super()._same_messages(exchange)
+        new = exchange.original.wire.goes_on_from is not None or exchange.original.open_results
+        return not new and super()._same_messages(exchange)
 
     def _set_messages(self, raw: dict[str, msgspec.Raw], exchange: Exchange) -> None:
         wire: _Wire = exchange.original.wire
@@ -311,12 +313,14 @@ def _with_history(request: Request, history: History) -> Request:
         tools=old.tools,
     )
     last = (history.held[-1].name.removeprefix(RESPONSE) if history.held else "") if unsent else None
+    brought = {message.get("tool_call_id") for message in old.messages}
     more = orjson.dumps(past)
     return replace(
         request,
         messages=tuple(reading.messages),
         server_side_history=tuple(held),
         held_whole=history.whole,
+        open_results=tuple(result for result in history.results if result["tool_call_id"] not in brought),
         message_hints=reading.hints,
         wire=_Wire(wire.body, wire.fields, reading, last),
         size=request.size + len(more),
@@ -345,7 +349,8 @@ def _set_input(raw: dict[str, msgspec.Raw], reading: Reading, exchange: Exchange
     if exchange.params.get("conversation"):  # the provider has taken into it what was sent and answered before
         messages = messages[1 + max((i for i, message in enumerate(messages) if OUTPUT_ITEMS in message), default=-1) :]
     rendering = Rendering(reading, bodies.raw_items(given) if given.startswith(b"[") else [])
-    items = rendering.items(messages)
+    open_results = exchange.original.open_results if len(messages) == len(exchange.messages) else ()
+    items = [*(bodies.encode_raw(item) for result in open_results for item in new_items(result)), *rendering.items(messages)]
     last = messages[-1] if messages else {}
     if given.startswith(b'"') and len(items) == 1 and last.get("role") == "user" and isinstance(last.get("content"), str):
         if messages[-1] is not exchange.original.messages[-1]:

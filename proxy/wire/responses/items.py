@@ -247,6 +247,29 @@ def _chat_part(part: Any) -> Any:
 _NAMING = (b"previous_response_id", b"conversation", b'"id"', b"\\u")
 """Without any of these (in any case) a body names nothing."""
 _ENDS = (b"response.completed", b"response.incomplete", b"response.failed")
+_SAYS = (
+    "content",
+    "arguments",
+    "input",
+    "output",
+    "outputs",
+    "action",
+    "actions",
+    "operation",
+    "code",
+    "queries",
+    "result",
+    "results",
+    "tools",
+)
+"""Fields in which an item says what it is about: of one that has any, its provider looks nothing up."""
+_SAYS_ALONE = {
+    "reasoning": ("encrypted_content",),
+    "compaction": ("encrypted_content",),
+    "compaction_summary": ("encrypted_content",),
+    "image_generation_call": ("result",),
+}
+"""The same of types whose other fields are no more than a part of what the provider has under their id."""
 
 
 def may_name(body: bytes) -> bool:
@@ -256,7 +279,9 @@ def may_name(body: bytes) -> bool:
 
 
 def named_in(body: bytes) -> tuple[set[str], set[str]]:
-    """What a request goes on from or refers to, and ids of items that it brings whole. Of a body that is not JSON, nothing."""
+    """What a request goes on from or refers to, and ids of items that it brings a part of: one that it brings whole is the client's own
+    words, whoever has another of that name. Of a body that is not JSON, nothing.
+    """
     try:
         fields = _casefold_keys(orjson.loads(body))
     except ValueError:
@@ -267,7 +292,8 @@ def named_in(body: bytes) -> tuple[set[str], set[str]]:
     for item in entries_of(fields.get("input")):
         found = _casefold_keys(item)
         bare = found.get("type") == "item_reference" or not found.keys() - {"id", "type"}
-        (named if bare else brought).append(found.get("id"))
+        if bare or not any(found.get(name) for name in _SAYS_ALONE.get(str(found.get("type")), _SAYS)):
+            (named if bare else brought).append(found.get("id"))
     return _texts(named), _texts(brought)
 
 

@@ -90,9 +90,11 @@ class Rendering:
             return {item: self._with_content(item, content or "") if item == origin.texts[-1] else None for item in origin.texts}
         shares: dict[int, list[tuple[Any, int | None]]] = {item: [] for item in origin.texts}
         old_parts = old["content"] if isinstance(old.get("content"), list) else []
-        item, same_length = origin.texts[0], len(old_parts) == len(content)
+        item, same_length, stay = origin.texts[0], len(old_parts) == len(content), {id(part) for part in content}
         for i, part in enumerate(content):
-            known = origin.parts.get(id(part)) or (origin.parts.get(id(old_parts[i])) if same_length else None)
+            known = origin.parts.get(id(part))
+            if known is None and same_length and id(old_parts[i]) not in stay:
+                known = origin.parts.get(id(old_parts[i]))
             item = known[0] if known is not None else item
             shares[item].append((part, None if known is None else known[1]))
         return {item: self._with_parts(item, share, origin) if share else None for item, share in shares.items()}
@@ -111,7 +113,7 @@ class Rendering:
         parts = [
             raw_parts[position]
             if position is not None and same
-            else encode_raw(_edited_part(part, _loads(raw_parts[position])) if position is not None else _new_part(part, role))
+            else encode_raw(_new_part(part, role) if position is None else _edited_part(part, _loads(raw_parts[position]), role))
             for (part, position), same in zip(share, untouched, strict=True)
         ]
         return self._encode_item(fields, name, parts)
@@ -189,12 +191,12 @@ def _new_part(part: Any, role: str) -> Any:
     return part
 
 
-def _edited_part(part: Any, old: Any) -> Any:
+def _edited_part(part: Any, old: Any, role: str) -> Any:
     """A part that a stage changed, on the ground of the one that stood there; its annotations belonged to other words."""
     if isinstance(old, dict) and "stdout" in old and part.get("type") == "text":
         return {**old, "stdout": part.get("text"), "stderr": ""}
     if not isinstance(old, dict) or "text" not in old or part.get("type") != "text":
-        return part
+        return _new_part(part, role)
     return {**old, "text": part.get("text")} | {name: [] for name in ("annotations", "logprobs") if name in old}
 
 

@@ -13,9 +13,10 @@ import orjson
 from proxy.exchange import Usage
 from proxy.wire import sse
 from proxy.wire.answers import GOOD, end_of, number, usage_in
-from proxy.wire.bodies import object_of, objects_of
-from proxy.wire.chat.message import Calls, call_entries
+from proxy.wire.bodies import entries_of, object_of, objects_of
+from proxy.wire.chat.message import Calls, MessageParts, call_entries
 from proxy.wire.translation import pieces
+from proxy.wire.translation.chat_requests import SIGNED, SIGNED_OF_CALL
 from proxy.wire.upstream_errors import Failure, code_of, failure_of, instead_of_answer
 
 _GAP = "\n\n"
@@ -32,6 +33,12 @@ class ChatReader:
         self._calls = Calls()
         self._custom: dict[int, bool] = {}
         """Of the calls that have begun, by their places among `_calls`: whether they call a custom tool."""
+        self._ids: dict[int, str] = {}
+        """Of the same, what the client knows them by."""
+        self._thoughts = MessageParts()
+        """What stands in `SIGNED` and has not been told."""
+        self._is_signed = False
+        """Whether any of that is: else nobody wants it back."""
 
     def payload(self, chunk: Mapping[str, Any]) -> Iterator[pieces.Piece]:
         """The pieces of a chunk."""
@@ -44,6 +51,8 @@ class ChatReader:
         for choice in objects_of(chunk.get("choices")):
             if number(choice, "index") == 0:
                 yield from self._delta(object_of(choice.get("delta")))
+                if choice.get("finish_reason"):
+                    yield from self._sign()
                 yield from _end(choice)
         if (usage := usage_in("chat", chunk.get("usage"))) is not None:
             yield usage
@@ -53,25 +62,45 @@ class ChatReader:
     def _delta(self, delta: Mapping[str, Any]) -> Iterator[pieces.Piece]:
         if thought := pieces.words(delta.get("reasoning_content")) or pieces.words(delta.get("reasoning")):
             yield pieces.ThinkingDelta(thought)
-        if text := text_in(delta.get("content")):
+        if details := {name: entries_of(delta[name]) for name in SIGNED if delta.get(name)}:
+            self._thoughts.absorb(details)
+            every = (one for found in details.values() for one in objects_of(found))
+            self._is_signed = self._is_signed or any(one.get("signature") or one.get("data") for one in every)
+        text, refusal, entries = text_in(delta.get("content")), pieces.words(delta.get("refusal")), call_entries(delta)
+        if text or refusal or entries:
+            yield from self._sign()
+        if text:
             yield pieces.TextDelta(text)
-        if refusal := pieces.words(delta.get("refusal")):
+        if refusal:
             yield pieces.RefusalDelta(refusal)
-        entries = call_entries(delta)
         for (call, _), part in zip(entries, self._calls.absorb(delta) if entries else (), strict=True):
             yield from self._call(next(i for i, known in enumerate(self._calls.parts) if known is part), call)
+
+    def _sign(self) -> Iterator[pieces.Piece]:
+        """What the server wants back with its thoughts."""
+        if self._is_signed:
+            yield _seal(self._thoughts.fields)
+            self._thoughts, self._is_signed = MessageParts(), False
 
     def _call(self, key: int, call: Mapping[str, Any]) -> Iterator[pieces.Piece]:
         begins = key not in self._custom
         if begins:
             self._custom[key] = call.get("type") == "custom" or isinstance(call.get("custom"), Mapping)
+            self._ids[key] = pieces.words(call.get("id")) or pieces.new_call_id()
         custom = self._custom[key]
         inner = object_of(call.get("custom" if custom else "function"))
+        if signed := {name: call[name] for name in SIGNED_OF_CALL if call.get(name)}:
+            yield _seal({"tool_calls": [{"id": self._ids[key], **signed}]})
         if begins:
-            yield pieces.CallStart(key, pieces.words(call.get("id")) or pieces.new_call_id(), pieces.words(inner.get("name")), custom)
+            yield pieces.CallStart(key, self._ids[key], pieces.words(inner.get("name")), custom)
         given = inner.get("input" if custom else "arguments")
         if given:
             yield pieces.CallDelta(key, given if isinstance(given, str) else orjson.dumps(given).decode())
+
+
+def _seal(fields: Mapping[str, Any]) -> pieces.Signature:
+    """Fields of the message that a later request is to have again."""
+    return pieces.Signature("chat", orjson.dumps(fields).decode())
 
 
 def _end(choice: Mapping[str, Any]) -> Iterator[pieces.Piece]:

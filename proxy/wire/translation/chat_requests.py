@@ -8,7 +8,8 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from proxy.wire.bodies import present, unexpected
+from proxy.wire.bodies import entries_of, exact_object, objects_of, present, unexpected
+from proxy.wire.gemini.contents import sign_calls
 from proxy.wire.translation import fields, neutral
 
 EFFORTS = ("none", "minimal", "low", "medium", "high", "xhigh", "max")
@@ -56,6 +57,10 @@ OF_CHAT = frozenset(("include_usage",))
 _CALL_ID_CHARS = 40
 """Longest id of a call that OpenAI takes."""
 _SYSTEM = ("system", "developer")
+SIGNED = ("reasoning_details", "thinking_blocks")
+"""Fields of an answer's message in which servers sign thoughts (OpenRouter, LiteLLM), and want them back."""
+SIGNED_OF_CALL = ("extra_content", "provider_specific_fields")
+"""The same of a call (Google's own chat API, LiteLLM)."""
 
 
 def read(body: Mapping[str, Any], bounds: neutral.Bounds) -> neutral.NeutralRequest:
@@ -74,7 +79,8 @@ def read_turns(messages: object, bounds: neutral.Bounds, where: str = "messages"
 
 def _read_message(at: str, message: Mapping[str, Any], bounds: neutral.Bounds) -> list[neutral.Turn]:
     role = message.get("role")
-    bounds.others(message, ("role", "content", "refusal", "tool_calls", "tool_call_id", "annotations", *_THOUGHTS), at)
+    named = ("name",) if role in ("assistant", "tool") else ()
+    bounds.others(message, ("role", "content", "refusal", "tool_calls", "tool_call_id", "annotations", *_THOUGHTS, *named), at)
     parts = neutral.parts_of(message.get("content"), f"{at}.content", _read_part, bounds)
     if role == "tool":
         call_id = neutral.string(message, "tool_call_id", at)
@@ -139,7 +145,7 @@ def write(ask: neutral.NeutralRequest, bounds: neutral.Bounds, *, newest: bool =
     Raises `InvalidRequest`.
     """
     turns = ask.turns if newest else neutral.fit_template(ask.turns)
-    body: dict[str, Any] = {"model": ask.model, "messages": [one for turn in turns for one in _write_turn(turn, bounds)]}
+    body: dict[str, Any] = {"model": ask.model, "messages": [one for turn in turns for one in _write_turn(turn, bounds, ask.model)]}
     if ask.tools:
         body["tools"] = [_write_tool(tool) for tool in ask.tools if tool.name]
     body |= fields.write_fields(ask, FIELDS, OF_CHAT, bounds)
@@ -150,21 +156,30 @@ def write(ask: neutral.NeutralRequest, bounds: neutral.Bounds, *, newest: bool =
     return body
 
 
-def _write_turn(turn: neutral.Turn, bounds: neutral.Bounds) -> list[dict[str, Any]]:
+def _write_turn(turn: neutral.Turn, bounds: neutral.Bounds, model: str) -> list[dict[str, Any]]:
     results = [_write_result(part, bounds) for part in turn.parts if isinstance(part, neutral.Result)]
     rest = [part for part in turn.parts if not isinstance(part, neutral.Result)]
     if turn.role == "assistant":
-        return [_write_assistant(rest, bounds)] if rest else []
+        return [_write_assistant(rest, bounds, model)] if rest else []
     content = _write_content(rest, bounds)
     return results + ([{"role": turn.role, "content": content}] if content else [])
 
 
-def _write_assistant(parts: Sequence[neutral.Part], bounds: neutral.Bounds) -> dict[str, Any]:
+def _write_assistant(parts: Sequence[neutral.Part], bounds: neutral.Bounds, model: str) -> dict[str, Any]:
     message: dict[str, Any] = {"role": "assistant", "content": _write_content(parts, bounds) or None}
     refusals = "".join(part.text for part in parts if isinstance(part, neutral.Refusal))
-    thoughts = "".join(part.text for part in parts if isinstance(part, neutral.ThinkingPart) and neutral.own_thought(part, bounds, "chat"))
-    calls = [_write_call(part) for part in parts if isinstance(part, neutral.Call)]
-    said = {"refusal": refusals, "reasoning_content": thoughts, "tool_calls": calls}
+    thoughts = [part for part in parts if isinstance(part, neutral.ThinkingPart)]
+    own = [(part.text, seal[1]) for part in thoughts if (seal := neutral.own_thought(part, bounds, "chat")) is not None]
+    sealed = [exact_object(data) or {} for _, data in own]
+    of_calls = {str(call.get("id")): call for fields in sealed for call in objects_of(fields.get("tool_calls"))}
+    calls = [
+        {**_write_call(part), **{name: value for name, value in of_calls.get(part.id, {}).items() if name in SIGNED_OF_CALL}}
+        for part in parts
+        if isinstance(part, neutral.Call)
+    ]
+    sign_calls(calls, model)
+    said = {"refusal": refusals, "reasoning_content": "".join(text for text, _ in own), "tool_calls": calls}
+    said |= {name: [one for fields in sealed for one in entries_of(fields.get(name))] for name in SIGNED}
     return message | {name: value for name, value in said.items() if value}
 
 

@@ -239,7 +239,7 @@ def write(ask: neutral.NeutralRequest, bounds: neutral.Bounds) -> dict[str, Any]
     if begin and (system := [{"text": part.text} for part in turns[0].parts if isinstance(part, neutral.Text) and part.text]):
         body["systemInstruction"] = {"parts": system}
     names = {part.id: part.name for turn in turns for part in turn.parts if isinstance(part, neutral.Call)}
-    body["contents"] = _write_turns(neutral.opened_by_user(turns[begin:]), names, bounds, ask.model)
+    body["contents"] = _write_turns(neutral.opened_by_user(turns, begin), names, bounds, ask.model)
     if ask.tools:
         body["tools"] = [{"functionDeclarations": [_write_tool(tool, bounds) for tool in ask.tools if tool.name]}]
     body |= fields.write_fields(ask, FIELDS, _WRITTEN_ELSEWHERE, bounds)

@@ -148,7 +148,7 @@ def write(ask: neutral.NeutralRequest, bounds: neutral.Bounds, *, limit: int | N
     words = [part.text for turn in ask.turns[:begin] for part in turn.parts if isinstance(part, neutral.Text) and part.text.strip()]
     if words:
         body["system"] = _plain([{"type": "text", "text": text} for text in words])
-    body["messages"] = _write_turns(neutral.opened_by_user(ask.turns[begin:]), bounds)
+    body["messages"] = _write_turns(neutral.opened_by_user(ask.turns, begin), bounds)
     if ask.tools:
         body["tools"] = [_write_tool(tool, bounds) for tool in ask.tools if tool.name]
     effort = ask.settings.get("effort")

@@ -316,7 +316,7 @@ _LATER = "<system>\n{}\n</system>"
 BLANK = "(blank message)"
 """For a user's turn without a word where an API takes none: left out, the model's own turn would be the last."""
 ASSISTANT_OPENING = "(The assistant begins.)"
-"""For APIs in which the user has the first word."""
+"""For APIs in which the user has the first word, also where nobody but the system has spoken."""
 
 
 def fit_template(turns: Sequence[Turn]) -> list[Turn]:
@@ -350,8 +350,10 @@ def _join_turns(turns: Sequence[Turn]) -> Turn:
     return Turn(turns[0].role, parts, turns[0].at)
 
 
-def opened_by_user(turns: Sequence[Turn]) -> list[Turn]:
-    """`turns` with a user's first, and none of a user's without a word."""
+def opened_by_user(every: Sequence[Turn], begin: int) -> list[Turn]:
+    """The turns from `begin` on, behind those of the system, with a user's first, and none of a user's without a word."""
+    turns = every[begin:]
     blank = [turn.role == "user" and not any(not isinstance(part, Text) or part.text.strip() for part in turn.parts) for turn in turns]
     filled = [Turn("user", [Text(BLANK, turn.at)], turn.at) if empty else turn for turn, empty in zip(turns, blank, strict=True)]
-    return [Turn("user", [Text(ASSISTANT_OPENING, "")], ""), *filled] if filled and filled[0].role == "assistant" else filled
+    opens = filled[0].role == "assistant" if filled else begin > 0
+    return [Turn("user", [Text(ASSISTANT_OPENING, "")], ""), *filled] if opens else filled

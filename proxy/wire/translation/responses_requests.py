@@ -13,12 +13,14 @@ from msgspec import structs
 
 from proxy.ports.upstream import Past
 from proxy.wire.bodies import present, string_at
-from proxy.wire.responses.items import TOOLS_ITEM, item_type
+from proxy.wire.responses.items import TOOLS_ITEM, is_result, item_type
 from proxy.wire.translation import fields, neutral
 from proxy.wire.translation.chat_requests import CACHE_OPTIONS, EFFORTS, MARKS, read_turns
 
 MIN_TOKENS = 16
 """Of an answer, the least that the API takes as its limit; agents look whether a model is there with a limit of 1."""
+_SUMMARIES = ("auto", "concise", "detailed")
+"""How long the summary of the reasoning is to be: a wish, as the model's reasoning may be told in no words at all."""
 FIELDS: tuple[fields.Field, ...] = (
     fields.Field("max_output_tokens", "max_tokens", write=fields.no_less_than(MIN_TOKENS), note="16 at least, as the API wants"),
     fields.Field("temperature", "temperature"),
@@ -28,10 +30,10 @@ FIELDS: tuple[fields.Field, ...] = (
     fields.Field("tool_choice", "tool_choice", read=fields.openai_choice, write=fields.to_responses_choice),
     fields.Field("parallel_tool_calls", "parallel", nothing=(True,)),
     fields.Field("reasoning.effort", "effort", write=fields.among(*EFFORTS)),
-    fields.Field("reasoning.summary", "summary", nothing=("auto",), note="what the server tells of its reasoning is the summary"),
+    fields.Field("reasoning.summary", "summary", nothing=_SUMMARIES, note="what the server tells of its reasoning is the summary"),
     fields.Field("reasoning.context", "thoughts_kept", nothing=("auto",)),
     fields.Field("reasoning.mode", "reasoning_mode", nothing=("standard",)),
-    fields.Field("reasoning.generate_summary", "summary", nothing=("auto",)),
+    fields.Field("reasoning.generate_summary", "summary", nothing=_SUMMARIES),
     fields.Field("user", "user", write=fields.user_of, note="one of more than 64 characters as its SHA-256"),
     fields.Field("safety_identifier", "user"),
     fields.Field("metadata", "metadata", nothing=({},)),
@@ -78,6 +80,8 @@ def _read_input(given: object, past: Past, bounds: neutral.Bounds) -> list[neutr
         return [neutral.Turn("user", [neutral.Text(given, "input")], "input")]
     turns: list[neutral.Turn] = []
     for at, item in neutral.objects(given, "input"):
+        if is_result(item) and item["call_id"] in past.results:
+            continue
         known = past.items.get(str(item.get("id"))) if item_type(item) == "item_reference" else None
         role, parts = _read_item(at, item if known is None else known, bounds)
         if turns and role == "assistant" == turns[-1].role:  # items of one turn

@@ -120,6 +120,22 @@ def test_an_edited_part_leaves_the_parts_beside_it_as_they_came() -> None:
     assert [{"type": "input_text", "text": "Look here."}, image] == rendered(exchange)["input"][0]["content"]
 
 
+IMAGE = {"type": "input_image", "image_url": "data:image/png;base64,AA=="}
+REMOVED = {"type": "text", "text": "[removed]"}
+
+
+@pytest.mark.parametrize(("kept", "put"), [([1], 1), ([0], 1), ([1], 0), ([], 0), ([0, 1], 1)])
+def test_a_part_that_stands_elsewhere_or_for_one_of_another_kind_is_written_as_the_api_has_it(kept: list[int], put: int) -> None:
+    given = [{"type": "input_text", "text": "BAD"}, IMAGE]
+    exchange = of_items(user("Hi"), call_item("fetch", "{}"), result(given))
+    old = exchange.messages[-1]
+    parts: list[Any] = [old["content"][i] for i in kept]
+    exchange.messages = [*exchange.messages[:-1], {**old, "content": [*parts[:put], REMOVED, *parts[put:]]}]
+    left: list[Any] = [given[i] for i in kept]
+    expected = [*left[:put], {"type": "input_text", "text": "[removed]"}, *left[put:]]
+    assert result(expected) == rendered(exchange)["input"][-1]
+
+
 def test_a_turn_that_goes_takes_its_reasoning_along_and_a_reference_stays() -> None:
     items = [user("Q"), reasoning_item(), call_item("weather", "{}"), result("Sun"), {"type": "item_reference", "id": "x"}, user("And?")]
     exchange = of_items(*items)

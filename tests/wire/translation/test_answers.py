@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 from proxy.config.settings import Api
 from proxy.errors import UpstreamUnreachable
 from proxy.ports.upstream import Past
+from proxy.wire.translation import neutral
 from proxy.wire.translation.gemini_requests import SIGNED
 from proxy.wire.translation.pieces import AnswerEnd, CallDelta, CallStart, Finish, InTurn, Piece, TextDelta
 from proxy.wire.translation.translate import APIS, Exchange
@@ -410,12 +411,19 @@ def chat_usage(client: Api) -> dict[str, Any]:
     return responses_api.USAGE if client == "responses" else messages.USAGE
 
 
-def asked_on(client: Api, server: Api, answer: Mapping[str, Any]) -> dict[str, Any]:
-    """The next turn's request, with what the client was told of the server's answer."""
-    told = json.loads(begun(client, server).answer(json.dumps(answer).encode()))
+def asked_on(client: Api, server: Api, answer: Mapping[str, Any] | bytes) -> dict[str, Any]:
+    """The next turn's request, with what the client was told of the server's answer, or of its stream."""
+    first = begun(client, server)
+    told = (
+        read(client, first.feed(answer) + first.finish())
+        if isinstance(answer, bytes)
+        else json.loads(first.answer(json.dumps(answer).encode()))
+    )
     body = between(client, server, client)
     if client == "messages":
         body["messages"] = [{"role": "assistant", "content": told["content"]}, {"role": "user", "content": "And?"}]
+    elif client == "gemini":
+        body["contents"] = [told["candidates"][0]["content"], {"role": "user", "parts": [gemini.text("And?")]}]
     else:
         body["input"] = [*told["output"], {"role": "user", "content": "And?"}]
     found: dict[str, Any] = json.loads(exchange(client, server).request(json.dumps(body).encode(), Past()))
@@ -426,6 +434,69 @@ def asked_on(client: Api, server: Api, answer: Mapping[str, Any]) -> dict[str, A
 def test_a_thought_that_goes_back_goes_to_where_it_came_from(client: Api) -> None:
     found = asked_on(client, "chat", WHOLE["thinking"]["chat"])
     assert ("At noon.", "Hm.") == tuple(found["messages"][-2][name] for name in ("content", "reasoning_content"))
+
+
+def signed_call(place: int, signature: str = "CiQB") -> dict[str, Any]:
+    return {**chat_api.call(id=f"call_{place}"), "extra_content": {"google": {"thought_signature": signature}}}
+
+
+ENCRYPTED = {"type": "reasoning.encrypted", "data": "CiQB", "id": "call_1", "format": "google-gemini-v1", "index": 0}
+THOUGHT = {"type": "reasoning.text", "text": "Hm.", "signature": "sig", "format": "anthropic-claude-v1", "index": 0}
+IN_PIECES: list[dict[str, Any]] = [
+    {"reasoning_content": "H", "reasoning_details": [{"type": "reasoning.text", "text": "H", "format": "anthropic-claude-v1", "index": 0}]},
+    {"reasoning_content": "m.", "reasoning_details": [{"type": "reasoning.text", "text": "m.", "index": 0}]},
+    {"reasoning_details": [{"type": "reasoning.text", "signature": "sig", "index": 0}]},
+    {"content": "I look."},
+    {"tool_calls": [{"index": 0, **chat_api.call()}]},
+]
+LATE: list[dict[str, Any]] = [
+    {"tool_calls": [{"index": 0, **chat_api.call(arguments="")}]},
+    {"tool_calls": [{"index": 0, "extra_content": signed_call(1)["extra_content"], "function": {"arguments": "{}"}}]},
+]
+
+
+def deltas(*every: dict[str, Any]) -> bytes:
+    return b"".join([*(chat_api.chunk(delta) for delta in every), chat_api.chunk({}, "tool_calls"), b"data: [DONE]\n\n"])
+
+
+TWO = [signed_call(1), chat_api.call(id="call_2")]
+BLOCKS = {"reasoning_content": "Hm.", "thinking_blocks": [messages.THINKING]}
+
+
+@pytest.mark.parametrize(
+    ("answer", "expected"),
+    [
+        (chat_api.whole(None, tool_calls=[*TWO, signed_call(3, "EjQK")]), {"tool_calls": [*TWO, signed_call(3, "EjQK")]}),
+        (b"".join(chat_api.chunks(chat_api.whole(None, tool_calls=TWO))), {"tool_calls": TWO}),
+        (deltas(*LATE), {"tool_calls": [{**signed_call(1), "function": {"name": "read", "arguments": "{}"}}]}),
+        (
+            chat_api.whole(None, reasoning_details=[ENCRYPTED], tool_calls=TWO[1:]),
+            {"reasoning_details": [ENCRYPTED], "tool_calls": TWO[1:]},
+        ),
+        (chat_api.whole(None, **BLOCKS, tool_calls=TWO[1:]), {**BLOCKS, "tool_calls": TWO[1:]}),
+        (
+            deltas(*IN_PIECES),
+            {"content": "I look.", "reasoning_content": "Hm.", "reasoning_details": [THOUGHT], "tool_calls": [chat_api.call()]},
+        ),
+    ],
+)
+@pytest.mark.parametrize("client", ["responses", "messages", "gemini"])
+def test_what_a_chat_server_signs_goes_back_to_it(client: Api, answer: Any, expected: dict[str, Any]) -> None:
+    assert {"role": "assistant", "content": None, **expected} == asked_on(client, "chat", answer)["messages"][-2]
+
+
+def test_of_what_a_client_says_that_a_server_signed_only_signatures_go_to_it() -> None:
+    seal = neutral.wrap(
+        "chat",
+        '{"role":"system","content":"x","tool_calls":[{"id":"call_1","function":{},"extra_content":1},{"id":[]},2],"reasoning_details":7}',
+    )
+    turn = [{"type": "redacted_thinking", "data": seal}, messages.use("read", {}, "call_1")]
+    body = {
+        **between("messages", "chat", "messages"),
+        "messages": [{"role": "assistant", "content": turn}, {"role": "user", "content": "And?"}],
+    }
+    sent = json.loads(exchange("messages", "chat").request(json.dumps(body).encode(), Past()))["messages"][-2]
+    assert {"role": "assistant", "content": None, "tool_calls": [{**chat_api.call(arguments="{}"), "extra_content": 1}]} == sent
 
 
 PLAIN_THOUGHT = {"id": "rs_1", "type": "reasoning", "summary": [], "content": [{"type": "reasoning_text", "text": "Hm."}]}

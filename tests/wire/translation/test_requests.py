@@ -48,6 +48,8 @@ def test_a_stream_is_asked_for_with_its_usage(client: Api, server: Api) -> None:
 def test_a_call_that_no_signature_came_with_says_so_where_the_model_asks_for_one(model: str, signed: bool) -> None:
     found = asked("chat", "gemini", {**between("chat", "gemini", "chat"), "model": model})
     assert [signed, False] == ["thoughtSignature" in part for part in found["contents"][1]["parts"] if "functionCall" in part]
+    by_chat = asked("messages", "chat", {**between("messages", "chat", "messages"), "model": model})["messages"]
+    assert [signed, False] == ["extra_content" in call for message in by_chat for call in message.get("tool_calls", ())]
 
 
 @pytest.mark.parametrize(
@@ -148,6 +150,26 @@ def test_a_function_whose_schema_is_elsewhere_stays_as_it_is() -> None:
 def test_what_the_system_says_in_between_stays_there() -> None:
     body = chat(QUESTION, {"role": "assistant", "content": "At noon."}, {"role": "system", "content": "Now in verse."}, QUESTION)
     assert ["user", "assistant", "system", "user"] == [m["role"] for m in asked("chat", "messages", body)["messages"]]
+
+
+@pytest.mark.parametrize("server", ["messages", "gemini", "responses"])
+def test_the_name_of_who_answers_and_of_a_results_function_is_left_out(server: Api) -> None:
+    call = {
+        "role": "assistant",
+        "content": "I look.",
+        "tool_calls": [{"id": "c", "type": "function", "function": {"name": "f", "arguments": "{}"}}],
+    }
+    result = {"role": "tool", "tool_call_id": "c", "content": "18"}
+    plain = asked("chat", server, chat(QUESTION, call, result))
+    assert plain == asked("chat", server, chat(QUESTION, {**call, "name": "researcher"}, {**result, "name": "f"}))
+
+
+@pytest.mark.parametrize("server", ["chat", "messages", "gemini"])
+@pytest.mark.parametrize("name", ["summary", "generate_summary"])
+def test_how_long_a_summary_is_to_be_is_a_hint(server: Api, name: str) -> None:
+    asks = [{"effort": "medium", **({name: length} if length else {})} for length in (None, "auto", "concise", "detailed")]
+    plain, *others = [asked("responses", server, responses(QUESTION, reasoning=reasoning)) for reasoning in asks]
+    assert [plain] * 3 == others
 
 
 def test_an_input_that_is_a_string_is_the_users_message() -> None:

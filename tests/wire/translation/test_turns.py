@@ -106,12 +106,16 @@ def test_what_was_said_while_tools_ran_stands_behind_their_results_before_messag
         ([{"role": "user", "content": ""}], ["user"]),
         ([{"role": "assistant", "content": "Hello."}, TURN], ["user", "assistant", "user"]),
         ([{"role": "system", "content": "S"}, {"role": "assistant", "content": "Hello."}, TURN], ["user", "assistant", "user"]),
+        ([{"role": "system", "content": "Write a haiku."}], ["user"]),
+        ([], []),
     ],
 )
 def test_before_messages_the_user_begins_and_is_not_left_out(turns: list[dict[str, Any]], expected: list[str]) -> None:
     found = asked("chat", "messages", chat(*turns))
     assert roles(found) == expected
     assert all(one["content"] for one in found["messages"])
+    before_gemini = asked("chat", "gemini", chat(*turns))["contents"]
+    assert expected == [{"model": "assistant"}.get(one["role"], one["role"]) for one in before_gemini]
 
 
 def test_claude_codes_billing_line_goes_to_no_other_server() -> None:
