@@ -291,9 +291,9 @@ def url(value: Any, reading: Reading) -> Any:
 
 _NAMING = frozenset(
     str.split("""type id model status state object role name code reason format version ttl encoding severity effort verbosity summary
-        quality size
+        quality size modality category probability
     background moderation service_tier inference_geo speed signature thought_signature ranker search_context_size require_approval
-    input_fidelity output_format server_label country timezone""")
+    input_fidelity output_format server_label country timezone modelStage serviceTier trafficType urlRetrievalStatus""")
 )
 """Fields in objects of no fixed form that hold a name, a state or a seal, which is one word: elsewhere many such make a sentence."""
 
