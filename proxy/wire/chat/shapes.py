@@ -128,7 +128,7 @@ _MESSAGE = Fields(
     },
     word="role",
     text="refusal reasoning_content reasoning",
-    nothing="audio",
+    nothing="audio images",
 )
 
 
@@ -282,13 +282,13 @@ class ChatShapes(Recogniser):
         self.says = self.says or any(message.get(name) for name in ("content", "refusal", "tool_calls", "function_call"))
         reasoning = {message.get("reasoning_content") or "", message.get("reasoning") or ""}
         if len(reasoning - {""}) > 1:
-            self.reading.leave_out("message.reasoning")
+            self.reading.leave_out("message.reasoning", rider=True)
             del message["reasoning"]
         for name, places in _AGAIN.items():
             if message.get(name):
                 said = "".join(str(entry.get(place) or "") for entry in message[name] for place in places)
                 if said and said not in reasoning:
-                    self.reading.leave_out("message", name)
+                    self.reading.leave_out("message", name, rider=True)
                     del message[name]
         logprobs = choice.get("logprobs") or {}
         for name in ("content", "refusal"):
