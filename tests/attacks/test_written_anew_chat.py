@@ -233,6 +233,19 @@ async def test_calls_arrive_whole_in_whatever_pieces_they_come(delivery: str, st
     assert {0: ["c1", "look_up", '{"a": 1}'], 1: ["c2", "look_up", "{}"]} == calls
 
 
+@pytest.mark.parametrize("streams", [False, True])
+async def test_arguments_that_come_as_an_object_leave_as_text(streams: bool, start: Start) -> None:
+    given = {"city": "Zürich", "number": 2**64}
+    called = [{"index": 0, "id": "c1", "type": "function", "function": {"name": "look_up", "arguments": given}}]
+    events = [chunk({"tool_calls": called}), chunk({}, "tool_calls"), b"data: [DONE]\n\n"]
+    answer = stream(events) if streams else reply(whole(None, tool_calls=called))
+    async with start(answer, policy=policy(unknown="refuse"), stages=ALL) as proxy:
+        got = await proxy.post({**(STREAM if streams else CHAT), "tools": [TOOL]})
+    choice = _jsons(got.body)[0]["choices"][0]
+    (call,) = choice["delta" if streams else "message"]["tool_calls"]
+    assert ("look_up", given) == (call["function"]["name"], json.loads(call["function"]["arguments"]))
+
+
 ORDINARY = [one for one in recorded("chat") if one.status == 200 and one.name != "unknown"]
 
 

@@ -8,6 +8,7 @@ Reference: https://platform.openai.com/docs/api-reference/chat/object, and the f
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import Iterable, Mapping
 from typing import Any
@@ -95,7 +96,16 @@ def _content(value: Any, reading: Reading) -> Any:
 
 _CITATION = with_title(Fields("url_citation", url="url", text="title", number="start_index end_index"))
 _ANNOTATIONS = list_of(by_type({"url_citation": Fields("annotation", {"url_citation": _CITATION}, word="type")}), "annotations")
-_FUNCTION = Fields("function", word="name", text="arguments")
+
+
+def _arguments(value: Any, reading: Reading) -> Any:
+    """A call's arguments as text; some servers send the object itself."""
+    if value.__class__ is dict:
+        return json.dumps(value, ensure_ascii=False, separators=(",", ":"))
+    return value if value.__class__ is str else ABSENT
+
+
+_FUNCTION = Fields("function", {"arguments": _arguments}, word="name")
 _CALL = Fields(
     "tool_call",
     {"function": _FUNCTION, "custom": Fields("custom", word="name", text="input")},
