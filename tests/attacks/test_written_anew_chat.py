@@ -246,6 +246,18 @@ async def test_arguments_that_come_as_an_object_leave_as_text(streams: bool, sta
     assert ("look_up", given) == (call["function"]["name"], json.loads(call["function"]["arguments"]))
 
 
+@pytest.mark.parametrize("streams", [False, True])
+async def test_thoughts_among_the_parts_of_a_content_leave_as_reasoning(streams: bool, start: Start) -> None:
+    thought = {"type": "thinking", "thinking": [{"type": "text", "text": "Hm."}], "closed": True}
+    events = [chunk({"content": [thought]}), *streamed([TRUE])]
+    answer = stream(events) if streams else reply(whole([thought, {"type": "text", "text": TRUE}]))
+    async with start(answer, policy=policy(unknown="refuse"), stages=ALL) as proxy:
+        got = await proxy.post(STREAM if streams else CHAT)
+    messages = [choice["delta" if streams else "message"] for one in _jsons(got.body) for choice in one["choices"]]
+    said = ["".join(message.get(name) or "" for message in messages) for name in ("reasoning_content", "content")]
+    assert ["Hm.", TRUE] == said
+
+
 ORDINARY = [one for one in recorded("chat") if one.status == 200 and one.name != "unknown"]
 
 

@@ -14,7 +14,7 @@ from proxy.exchange import Usage
 from proxy.wire import sse
 from proxy.wire.answers import GOOD, end_of, number, usage_in
 from proxy.wire.bodies import object_of, objects_of
-from proxy.wire.chat.message import Calls, call_entries
+from proxy.wire.chat.message import Calls, call_entries, thoughts_in
 from proxy.wire.translation import pieces
 from proxy.wire.upstream_errors import Failure, code_of, failure_of, instead_of_answer
 
@@ -53,8 +53,7 @@ class ChatReader:
     def _delta(self, delta: Mapping[str, Any]) -> Iterator[pieces.Piece]:
         if thought := pieces.words(delta.get("reasoning_content")) or pieces.words(delta.get("reasoning")):
             yield pieces.ThinkingDelta(thought)
-        if text := text_in(delta.get("content")):
-            yield pieces.TextDelta(text)
+        yield from _content(delta.get("content"), has_thought=bool(thought))
         if refusal := pieces.words(delta.get("refusal")):
             yield pieces.RefusalDelta(refusal)
         entries = call_entries(delta)
@@ -80,9 +79,13 @@ def _end(choice: Mapping[str, Any]) -> Iterator[pieces.Piece]:
         yield pieces.Finish(reason, stop if isinstance(stop, str) and reason == "stop" else None)
 
 
-def text_in(content: object) -> str:
-    """A message's words, a string or parts."""
-    return pieces.words(content) or "".join(pieces.words(part.get("text")) for part in objects_of(content))
+def _content(content: object, *, has_thought: bool) -> Iterator[pieces.Piece]:
+    """A message's words, a string or parts; of those some may be thoughts, which count where no other field has one."""
+    for part in objects_of(content) or [{"text": content}]:
+        if thoughts := thoughts_in([part]):
+            yield from () if has_thought else map(pieces.ThinkingDelta, thoughts)
+        elif text := pieces.words(part.get("text")):
+            yield pieces.TextDelta(text)
 
 
 def error_of(found: object) -> pieces.StreamError:

@@ -198,6 +198,23 @@ def test_items_that_the_servers_end_orders_anew_are_told_once(client: Api) -> No
     assert gist("responses", WHOLE["calls"]["responses"]) == gist(client, read(client, told))
 
 
+@pytest.mark.parametrize("streams", [False, True])
+@pytest.mark.parametrize("client", ["responses", "messages", "gemini"])
+def test_thoughts_among_the_parts_of_a_content_are_thoughts(client: Api, streams: bool) -> None:
+    """As Mistral sends them."""
+    thought = {"type": "thinking", "thinking": [{"type": "text", "text": "Hm."}], "closed": True}
+    found = begun(client, "chat")
+    if streams:
+        parts = [[thought], "At ", [{"type": "text", "text": "noon."}]]
+        events = [*(chat_api.chunk({"content": part}) for part in parts), *chat_api.chunks(chat_api.whole(""))[-3:]]
+        told = read(client, found.feed(b"".join(events)) + found.finish())
+    else:
+        answer = chat_api.whole("")
+        answer["choices"][0]["message"]["content"] = [thought, {"type": "text", "text": "At noon."}]
+        told = json.loads(found.answer(json.dumps(answer).encode()))
+    assert gist("chat", WHOLE["thinking"]["chat"]) == gist(client, told)
+
+
 @given(st.data())
 def test_a_stream_split_anywhere_is_the_same_stream(data: st.DataObject) -> None:
     client, server = data.draw(st.sampled_from(PAIRS))
