@@ -20,6 +20,9 @@ from proxy.wire.upstream_errors import Failure, code_of, failure_of, instead_of_
 
 _GAP = "\n\n"
 """Between two texts that another API keeps apart."""
+_MEDIA = ("images", "audio")
+"""Fields of a message that hold what no other API's answer has."""
+_MEDIA_PARTS = ("image_url", "input_audio", "file")
 _BEGINS = ("id", "choices", "usage")
 """A chunk with none of these, as Azure's first, which tells of its filter alone, does not know the answer's name."""
 
@@ -51,9 +54,13 @@ class ChatReader:
             yield error_of(chunk)
 
     def _delta(self, delta: Mapping[str, Any]) -> Iterator[pieces.Piece]:
+        if media := [name for name in _MEDIA if delta.get(name)]:
+            raise ValueError(f"a message with {' and '.join(media)}")
         if thought := pieces.words(delta.get("reasoning_content")) or pieces.words(delta.get("reasoning")):
             yield pieces.ThinkingDelta(thought)
         yield from _content(delta.get("content"), has_thought=bool(thought))
+        for one in objects_of(delta.get("annotations")):
+            yield from pieces.citations_in([object_of(one.get("url_citation"))])
         if refusal := pieces.words(delta.get("refusal")):
             yield pieces.RefusalDelta(refusal)
         entries = call_entries(delta)
@@ -86,6 +93,8 @@ def _content(content: object, *, has_thought: bool) -> Iterator[pieces.Piece]:
             yield from () if has_thought else map(pieces.ThinkingDelta, thoughts)
         elif text := pieces.words(part.get("text")):
             yield pieces.TextDelta(text)
+        elif (kind := part.get("type")) in _MEDIA_PARTS:
+            raise ValueError(f"a part of {pieces.known_type(kind, _MEDIA_PARTS)}")
 
 
 def error_of(found: object) -> pieces.StreamError:
@@ -103,6 +112,9 @@ class ChatWriter:
         self._head: dict[str, Any] = {}
         self._texts: dict[str, list[str]] = {}
         """What the message says, by its field."""
+        self._text_start = 0
+        """Where in its content the text begins that began last, in characters."""
+        self._annotations: list[dict[str, Any]] = []
         self._calls: dict[int, pieces.CallStart] = {}
         self._inputs: dict[int, list[str]] = {}
         """The arguments of calls."""
@@ -116,7 +128,11 @@ class ChatWriter:
             return self._chunk({"role": "assistant", "content": ""})
         if isinstance(piece, pieces.TextDelta):
             apart = _GAP if piece.apart and "content" in self._texts else ""
+            if piece.apart:
+                self._text_start = sum(map(len, self._texts.get("content", ()))) + len(apart)
             return self._more("content", apart + piece.text)
+        if isinstance(piece, pieces.Citation):
+            return self._cite(piece)
         if isinstance(piece, pieces.RefusalDelta):
             return self._more("refusal", piece.text)
         if isinstance(piece, pieces.ThinkingDelta):
@@ -142,6 +158,11 @@ class ChatWriter:
         self._texts.setdefault(name, []).append(text)
         return self._chunk({name: text})
 
+    def _cite(self, piece: pieces.Citation) -> bytes:
+        at = {"start_index": self._text_start + piece.start, "end_index": self._text_start + piece.end}
+        self._annotations.append({"type": "url_citation", "url_citation": {"url": piece.url, "title": piece.title, **at}})
+        return self._chunk({"annotations": self._annotations[-1:]})
+
     def _call(self, piece: pieces.CallStart | pieces.CallDelta) -> bytes:
         if isinstance(piece, pieces.CallStart):
             self._calls[piece.key], self._inputs[piece.key] = piece, []
@@ -159,7 +180,9 @@ class ChatWriter:
 
     def whole(self) -> bytes:
         """The completion."""
-        message = {"role": "assistant", "content": None, **{name: "".join(texts) for name, texts in self._texts.items()}}
+        message: dict[str, Any] = {"role": "assistant", "content": None, **{name: "".join(texts) for name, texts in self._texts.items()}}
+        if self._annotations:
+            message["annotations"] = self._annotations
         calls = [_call_entry(call, "".join(self._inputs[key]) or ("" if call.custom else "{}")) for key, call in self._calls.items()]
         choice = {
             "index": 0,
