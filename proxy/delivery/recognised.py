@@ -3,7 +3,8 @@
 In: an upstream's reply, before anybody reads it. Out: a `Reply` of the same answer: known fields by type, one ``data:`` line an event
 and nothing else, no key twice, headers of a list, its content type by the proxy's own writing. So the readers behind it (the dialects' and
 every client's) have the same thing before them. What stays behind is counted and named in the record, or, with ``unknown: refuse``, is an
-error; so is an answer of which nothing is left. An event takes one and a half times what its reader takes (9 µs beside 6).
+error; so is an answer of which no word is left though it may have had some. An event takes one and a half times what its reader takes (9 µs
+beside 6).
 """
 
 from __future__ import annotations
@@ -148,7 +149,7 @@ class Recognised(WrappedReply):
             return
         self._count(sum(left_out.values()))
         self._exchange.changes.append({"stage": "upstream", "what": "left out what is not recognised", "fields": dict(left_out)})
-        if not self._recogniser.says:
+        if self._recogniser.reading.lacks_words and not self._recogniser.says:
             self._refuse(f"nothing that is recognised is left of it: {', '.join(left_out)[:200]}")
 
     def _refuse(self, problem: str) -> NoReturn:

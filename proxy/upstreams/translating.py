@@ -27,13 +27,13 @@ from proxy.offloop import run_in_thread_if_large
 from proxy.ports.upstream import BodyReply, Call, Headers, Reply, Upstream, WrappedReply, is_event_stream, limit, read_whole
 from proxy.wire.bodies import exact
 from proxy.wire.gemini.address import KEY_HEADER
-from proxy.wire.sse import EventSplitter
+from proxy.wire.sse import BOM, EventSplitter
 from proxy.wire.translation.pieces import payload_of
 from proxy.wire.translation.translate import API_OF_PATH, FORMS, PATHS, TITLES, Exchange, Server
 from proxy.wire.upstream_errors import Failure, envelope, events_of, instead_of_answer, is_own
 
 _EVENTS, _JSON = "text/event-stream; charset=utf-8", "application/json"
-_BLANK = b" \t\r\n\xef\xbb\xbf"
+_BLANK = b" \t\r\n" + BOM
 """What may stand in front of JSON, or of a stream."""
 _FIRST_LINE = re.compile(rb"(?:data|event|id|retry)?:")
 """What a stream of events begins with."""
@@ -100,7 +100,8 @@ class _ReplyAsAsked(WrappedReply):
         return self
 
     async def take(self, body: bytes) -> _ReplyAsAsked:
-        """A whole body, which leaves as it is where it is an answer."""
+        """A whole body, which leaves as it is where it is an answer, but for a byte order mark: that is no part of JSON (RFC 8259, 8.1)."""
+        body = body.removeprefix(BOM)
         made: bytes | Failure = body
         if not body.startswith(b"{") and _begins_stream(body):
             made = await run_in_thread_if_large(len(body), self._whole, body)

@@ -128,14 +128,14 @@ class AnswerTexts:
         return {place: "".join(pieces) for place, pieces in self._pieces.items()}
 
 
-_WORD_FIELDS = ("text", "content", "refusal", "summary", "transcript")
+WORD_FIELDS = ("text", "content", "refusal", "summary", "transcript")
 """Fields of a part that hold words, though it be one at a time as a stream brings them; others hold names and numbers."""
 
 
 def has_words(part: Mapping[str, Any]) -> bool:
     """Whether a part of a type that is not read has words that a client would show as the answer's."""
     texts = [(name, value) for name, value in part.items() if isinstance(value, str) and name != "type"]
-    return any(bool(value) if name in _WORD_FIELDS else " " in value.strip() for name, value in texts)
+    return any(bool(value) if name in WORD_FIELDS else " " in value.strip() for name, value in texts)
 
 
 def add_usage(before: Mapping[str, Any] | None, now: Mapping[str, Any]) -> dict[str, Any]:

@@ -18,6 +18,7 @@ from urllib.parse import urlsplit
 import orjson
 
 from proxy.exchange import Exchange, Tool, tool_name
+from proxy.wire.answers import WORD_FIELDS
 
 ABSENT, SILENT = object(), object()
 _MAX_PATHS = 64
@@ -115,9 +116,12 @@ class Reading:
         self.bounds = bounds
         self.omissions: dict[str, int] = {}
         """How often something of a name did not pass."""
+        self.lacks_words = False
+        """Whether something did not pass that may have been what the answer says."""
 
-    def leave_out(self, *path: str) -> None:
-        """Note that something of the upstream's stays behind."""
+    def leave_out(self, *path: str, rider: bool = False) -> None:
+        """Note that something of the upstream's stays behind; a `rider` stands beside what an answer says and is none of it."""
+        self.lacks_words = self.lacks_words or not rider
         name = ".".join(re.sub(r"[^\w.\[\]-]", "_", step[:60], flags=re.ASCII) for step in path)
         name = name if name in self.omissions or len(self.omissions) < _MAX_PATHS else OTHERS
         self.omissions[name] = self.omissions.get(name, 0) + 1
@@ -147,11 +151,11 @@ class Fields:
             shape = fields.get(key)
             if shape is None:
                 if given or given.__class__ in _NUMBERS:
-                    reading.leave_out(self._name, key)
+                    reading.leave_out(self._name, key, rider=not _may_speak(key, given))
             elif given is None:
                 made[key] = None
             elif (new := shape(given, reading)) is ABSENT:
-                reading.leave_out(self._name, key)
+                reading.leave_out(self._name, key, rider=shape in _RIDERS)
             elif new is not SILENT:
                 made[key] = new
         return made
@@ -172,7 +176,7 @@ def list_of(shape: AnyShape, name: str = "[]") -> Shape:
         for given in value:
             new = of_item(given, reading)
             if new is ABSENT:
-                reading.leave_out(name, _kind(given))
+                reading.leave_out(name, _kind(given), rider=of_item in _RIDERS)
             else:
                 made.append(new)
         return made
@@ -211,7 +215,7 @@ def constant(made: str) -> Shape:
 
     def one(value: Any, reading: Reading) -> Any:
         if value != made:
-            reading.leave_out("a name that is another")
+            reading.leave_out("a name that is another", rider=True)
         return made
 
     return one
@@ -243,7 +247,7 @@ def label(value: Any, reading: Reading) -> Any:
     """A word where clients need the field; an empty one in place of others."""
     made = word(value, reading)
     if made is ABSENT:
-        reading.leave_out("a name that is no word")
+        reading.leave_out("a name that is no word", rider=True)
         return ""
     return made
 
@@ -253,7 +257,7 @@ def quoted(value: Any, reading: Reading) -> Any:
     if value.__class__ is not str:
         return ABSENT
     if value and not reading.bounds.holds(value):
-        reading.leave_out("a text that nobody reads")
+        reading.leave_out("a text that nobody reads", rider=True)
         return ""
     return value
 
@@ -291,9 +295,9 @@ def url(value: Any, reading: Reading) -> Any:
 
 _NAMING = frozenset(
     str.split("""type id model status state object role name code reason format version ttl encoding severity effort verbosity summary
-        quality size
+        quality size modality category probability
     background moderation service_tier inference_geo speed signature thought_signature ranker search_context_size require_approval
-    input_fidelity output_format server_label country timezone""")
+    input_fidelity output_format server_label country timezone modelStage serviceTier trafficType urlRetrievalStatus""")
 )
 """Fields in objects of no fixed form that hold a name, a state or a seal, which is one word: elsewhere many such make a sentence."""
 
@@ -321,7 +325,7 @@ def _tree(value: Any, reading: Reading, field: str) -> Any:
         pairs = ((key, _tree(item, reading, key)) for key, item in value.items() if word(key, reading) is not ABSENT)
         made = {key: new for key, new in pairs if new is not ABSENT}
     if len(made) != len(value):
-        reading.leave_out("a text that nobody reads")
+        reading.leave_out("a text that nobody reads", rider=True)
     return made
 
 
@@ -329,7 +333,7 @@ def with_host(made: dict[str, Any], reading: Reading) -> dict[str, Any]:
     """A source with its ``title`` as the client sent it, else with its host: what a page is called nobody checks."""
     title, host = made.get("title"), _host(made.get("url"))
     if title and title != host and not reading.bounds.holds(title):
-        reading.leave_out("a title that nobody reads")
+        reading.leave_out("a title that nobody reads", rider=True)
         made["title"] = host
     return made
 
@@ -360,6 +364,13 @@ def is_word(value: str) -> bool:
 _SIMPLE: Mapping[str, Shape] = {
     shape.__name__: shape for shape in (word, number, text, flag, quoted, figures, url, label, padding, nothing, data)
 }
+_RIDERS = frozenset((word, number, flag, quoted, figures, url, label, padding))
+"""Shapes of fields that stand beside what an answer says: names, figures, and what is not the model's."""
+
+
+def _may_speak(name: str, value: object) -> bool:
+    """Whether a field that is not known may be words that a client would show as the answer's, and not only names and numbers."""
+    return any(text in WORD_FIELDS or not is_word(text) for text in (name, *strings(value)))
 
 
 def table(fields: Mapping[str, AnyShape] | None = None, /, **simple: str) -> dict[str, Shape]:

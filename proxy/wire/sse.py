@@ -22,7 +22,7 @@ KEEP_ALIVE = b": keep-alive\n\n"
 _END = re.compile(rb"(?>\r\n|\r|\n)(?>\r\n|\r|\n)")
 _EVENT_ENDS = (b"\n\n", b"\r\n\r\n", b"\r\r")
 _LINE = re.compile(rb"\r\n|\r|\n")
-_BOM = b"\xef\xbb\xbf"
+BOM = b"\xef\xbb\xbf"
 _LINE_ENDS = ((b"\xe2\x80\xa8", b"\\u2028"), (b"\xe2\x80\xa9", b"\\u2029"), (b"\xc2\x85", b"\\u0085"))
 """U+2028, U+2029 and NEL, which JSON may have in its texts as they are; the other ends it must escape."""
 
@@ -82,7 +82,7 @@ class EventSplitter:
         return Event(raw.rstrip(b"\r\n") + b"\n\n", event.data)
 
     def _event(self, raw: bytes) -> Event:
-        body = raw if self._has_started else raw.removeprefix(_BOM)
+        body = raw if self._has_started else raw.removeprefix(BOM)
         self._has_started = True
         if body.endswith(b"\n\n") and b"\r" not in body:  # the two forms that are nearly all there is: with a name, and without
             at = 1 + body.find(b"\n") if body.startswith(b"event:") else 0

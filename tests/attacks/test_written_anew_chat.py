@@ -233,6 +233,31 @@ async def test_calls_arrive_whole_in_whatever_pieces_they_come(delivery: str, st
     assert {0: ["c1", "look_up", '{"a": 1}'], 1: ["c2", "look_up", "{}"]} == calls
 
 
+@pytest.mark.parametrize("streams", [False, True])
+async def test_arguments_that_come_as_an_object_leave_as_text(streams: bool, start: Start) -> None:
+    given = {"city": "Zürich", "number": 2**64}
+    called = [{"index": 0, "id": "c1", "type": "function", "function": {"name": "look_up", "arguments": given}}]
+    events = [chunk({"tool_calls": called}), chunk({}, "tool_calls"), b"data: [DONE]\n\n"]
+    answer = stream(events) if streams else reply(whole(None, tool_calls=called))
+    async with start(answer, policy=policy(unknown="refuse"), stages=ALL) as proxy:
+        got = await proxy.post({**(STREAM if streams else CHAT), "tools": [TOOL]})
+    choice = _jsons(got.body)[0]["choices"][0]
+    (call,) = choice["delta" if streams else "message"]["tool_calls"]
+    assert ("look_up", given) == (call["function"]["name"], json.loads(call["function"]["arguments"]))
+
+
+@pytest.mark.parametrize("streams", [False, True])
+async def test_thoughts_among_the_parts_of_a_content_leave_as_reasoning(streams: bool, start: Start) -> None:
+    thought = {"type": "thinking", "thinking": [{"type": "text", "text": "Hm."}], "closed": True}
+    events = [chunk({"content": [thought]}), *streamed([TRUE])]
+    answer = stream(events) if streams else reply(whole([thought, {"type": "text", "text": TRUE}]))
+    async with start(answer, policy=policy(unknown="refuse"), stages=ALL) as proxy:
+        got = await proxy.post(STREAM if streams else CHAT)
+    messages = [choice["delta" if streams else "message"] for one in _jsons(got.body) for choice in one["choices"]]
+    said = ["".join(message.get(name) or "" for message in messages) for name in ("reasoning_content", "content")]
+    assert ["Hm.", TRUE] == said
+
+
 ORDINARY = [one for one in recorded("chat") if one.status == 200 and one.name != "unknown"]
 
 
@@ -340,10 +365,39 @@ async def test_what_stays_behind_is_counted_and_in_the_record(start: Start) -> N
     assert "groundwire_answers_left_out_total 2" in figures
 
 
+LOST: dict[str, Body] = {
+    "audio": whole(None, audio={"id": "a", "transcript": FALSE}),
+    "images": whole(None, images=[{"type": "image_url", "image_url": {"url": "data:image/png;base64,iVBORw0="}}]),
+    "a part of an unknown type": whole([{"type": "image_url", "image_url": {"url": "https://a.example/"}}]),
+    "words in an unknown field": {**whole(""), "reply": FALSE},
+    "a word in a field of another API": {**whole(""), "choices": [{"index": 0, "text": "Rome", "finish_reason": "stop"}]},
+    "words deeper in one": whole("", answer={"parts": [{"text": "Rome"}]}),
+}
+
+
 async def test_an_answer_of_which_nothing_is_left_is_refused(start: Start) -> None:
-    async with start(reply(whole(None, audio={"id": "a", "transcript": FALSE})), policy=policy(), stages=ALL) as proxy:
-        got = await proxy.post()
-    assert (400, "answer_unreadable") == (got.status, got.json["error"]["param"])
+    async with start(*map(reply, LOST.values()), policy=policy(), stages=ALL) as proxy:
+        answers = {shape: await proxy.post() for shape in LOST}
+    assert dict.fromkeys(LOST, (400, "answer_unreadable")) == {
+        shape: (got.status, got.json.get("error", {}).get("param")) for shape, got in answers.items()
+    }
+
+
+RIDERS: dict[str, Body] = {
+    "a provider's name": {"provider": "Google AI Studio"},
+    "a filter's list": {"prompt_filter_results": [{"content_filter_results": {"custom_blocklists": {"details": [{"id": "my list"}]}}}]},
+    "an unknown name": {"metadata": {"weight_version": "default"}},
+    "unknown figures": {"x_new": {"a": [1, True]}},
+}
+
+
+async def test_an_answer_without_words_that_lost_none_is_not_refused(start: Start) -> None:
+    async with start(*(reply({**whole(""), **fields}) for fields in RIDERS.values()), policy=policy(), stages=ALL) as proxy:
+        answers = {shape: await proxy.post() for shape in RIDERS}
+    assert dict.fromkeys(RIDERS, (200, "", "stop")) == {
+        shape: (got.status, got.json["choices"][0]["message"]["content"], got.json["choices"][0]["finish_reason"])
+        for shape, got in answers.items()
+    }
 
 
 async def test_headers_are_those_of_a_list(start: Start) -> None:

@@ -71,6 +71,17 @@ async def test_of_a_message_only_the_known_fields_leave(start: Start) -> None:
     assert (200, False, {"output_tokens": 3}) == (got.status, b"Rome" in got.body, got.json["usage"])
 
 
+@pytest.mark.parametrize("streams", [False, True])
+async def test_a_refusal_without_words_stays_one_and_its_explanation_behind(streams: bool, start: Start) -> None:
+    details = {"type": "refusal", "category": "cyber", "explanation": FALSE}
+    end, told = b'"stop_reason": "refusal"', b'"stop_reason": "refusal", "stop_details": ' + json.dumps(details).encode()
+    events = [one.replace(end, told) for one in streamed(text(""), reason="refusal")]
+    answer = stream(events) if streams else reply(message(text(""), reason="refusal", stop_details=details))
+    async with start(answer, policy=policy(), stages=ALL) as proxy:
+        got = await proxy.post(STREAM if streams else ASK, PATH)
+    assert (200, True, False) == (got.status, b'"category":"cyber"' in got.body, b"Rome" in got.body)
+
+
 async def test_what_is_cited_from_the_request_stays(start: Start) -> None:
     citation = {**CITED, "cited_text": "the tide", "document_title": None}
     block = {**text(TRUE), "citations": [citation]}

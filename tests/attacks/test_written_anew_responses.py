@@ -193,6 +193,18 @@ async def test_items_that_leave_are_counted_without_a_gap(start: Start) -> None:
     assert ([0, 1], [TRUE, " Yes."]) == (added, said(api.decoded(got.body)[-1]["response"]))
 
 
+@pytest.mark.parametrize("delivery", ["hold", "gate"])
+async def test_events_that_leave_are_numbered_without_a_gap(delivery: str, start: Start) -> None:
+    items = [of("image_generation_call", status="completed", result="iVBORw0="), text_item(TRUE, identity="msg_2")]
+    events = [json.loads(one.split(b"data: ")[1]) for one in api.events(*items)]
+    events.insert(3, {"type": "response.image_generation_call.partial_image", "output_index": 0, "partial_image_b64": "iVBORw0="})
+    numbered = [encode({**one, "sequence_number": number}) for number, one in enumerate(events)]
+    async with start(stream(numbered), policy=policy(delivery), stages=ALL) as proxy:
+        got = await proxy.post({**STREAM, "tools": [{"type": "image_generation"}]}, PATH)
+    numbers = [one["sequence_number"] for one in api.decoded(got.body)]
+    assert list(range(len(events) - 1)) == numbers
+
+
 ORDINARY = [one for one in recorded("responses") if one.status == 200 and one.name != "unknown"]
 
 

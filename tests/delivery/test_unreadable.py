@@ -51,7 +51,6 @@ BODIES = {
     "a byte that is no UTF-8": plain()[:-2] + b', "x": "\xff"}',
     "a lone surrogate": plain()[:-1] + b', "x": "\\ud800"}',
     "NaN": plain().replace(b'"logprobs": null', b'"logprobs": NaN'),
-    "a byte order mark": b"\xef\xbb\xbf" + plain(),
     "legacy text": json.dumps(with_choice(text=FALSE)).encode(),
     "a delta in a body": json.dumps(with_choice(delta={"content": FALSE})).encode(),
     "an audio transcript": json.dumps(body("", audio={"id": "a", "transcript": FALSE})).encode(),
@@ -106,6 +105,13 @@ async def test_an_open_policy_lets_it_through_and_says_that_it_was_not_checked(s
     async with start(*map(reply, BODIES.values()), policy=policy("hold", "open"), stages=ALL) as proxy:
         answers = {form: await proxy.post() for form in BODIES}
     assert {form: (given, "error") for form, given in BODIES.items()} == {form: (got.body, got.verdict) for form, got in answers.items()}
+
+
+@pytest.mark.parametrize("on_error", ["open", "closed"])
+async def test_what_stands_behind_a_byte_order_mark_is_judged(on_error: str, start: Start) -> None:
+    async with start(reply(b"\xef\xbb\xbf" + plain()), policy=policy("hold", on_error), stages=ALL) as proxy:
+        got = await proxy.post()
+    assert (400, "wrong") == (got.status, got.json["error"]["param"])
 
 
 async def test_an_open_policy_passes_a_stream_and_says_so(start: Start) -> None:

@@ -162,11 +162,22 @@ async def test_a_body_by_the_name_of_a_stream(start: Start) -> None:
         assert got.body.endswith(b"data: [DONE]\n\n")
 
 
+CLOSED = "name: p\ndelivery: hold\nstages: [looks: {on_error: closed}]\n"
+
+
+@pytest.mark.parametrize("rule", [policy("tap"), policy("hold"), CLOSED], ids=["tap", "hold", "closed"])
+async def test_a_byte_order_mark_before_a_body_is_no_part_of_it(rule: str, start: Start) -> None:
+    body = json.dumps(completion("Hi.")).encode()
+    async with start(reply(b"\xef\xbb\xbf" + body), policy=rule, stages=ALL) as proxy:
+        got = await proxy.post()
+    assert (200, json.loads(body)) == (got.status, json.loads(got.body.decode()))
+    assert "answer_unreadable" not in got.headers.get("x-groundwire-warnings", "")
+
+
 @pytest.mark.parametrize("event", [[{"error": {"message": "Gone", "code": 503}}], {"error": "Gone"}, {"detail": "Gone"}])
 async def test_an_error_among_events_in_another_form_under_a_closed_policy(event: Any, start: Start) -> None:
     events = [*streamed(["Half "])[:2], b"data: " + json.dumps(event).encode() + b"\n\n"]
-    rule = "name: p\ndelivery: hold\nstages: [looks: {on_error: closed}]\n"
-    async with start(stream(events), policy=rule, stages=ALL) as proxy:
+    async with start(stream(events), policy=CLOSED, stages=ALL) as proxy:
         got = await proxy.post(STREAM)
     assert b'"message":"Gone"' in got.body
     assert "upstream_error" == got.verdict

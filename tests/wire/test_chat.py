@@ -175,6 +175,17 @@ def test_what_is_no_completion_is_a_value_error(body: bytes) -> None:
         DIALECT.parse_answer(body)
 
 
+@pytest.mark.parametrize("streams", [False, True])
+def test_thoughts_among_the_parts_of_a_content_are_no_part_of_its_text(streams: bool) -> None:
+    content = [{"type": "thinking", "thinking": [{"type": "text", "text": "Hm."}]}, {"type": "text", "text": "Hi"}]
+    body = completion("")
+    body["choices"][0]["message"]["content"] = content
+    reader = DIALECT.stream()
+    reader.feed(chunk({"content": content[:1]}) + chunk({"content": content[1:]}))
+    choice = (reader.answer if streams else DIALECT.parse_answer(json.dumps(body).encode())).choices[0]
+    assert ("Hi", "Hm.", {}) == (choice.text, choice.reasoning, choice.thoughts)
+
+
 @pytest.mark.parametrize("usage", [None, 3, {}, {"prompt_tokens": None}])
 def test_null_and_odd_usage_are_no_error(usage: object) -> None:
     DIALECT.parse_answer(json.dumps(completion("x", usage=usage)).encode())

@@ -133,6 +133,8 @@ class ChoiceParts:
                 self.reasoning.append(reasoning)
                 self.reasoning_field = name
                 break
+        else:
+            self.reasoning += thoughts_in(content)
         if not self.reasoning_field and delta.get(MAY_BE_EMPTY) == "":
             self.reasoning_field = MAY_BE_EMPTY
         if delta.get("tool_calls") or delta.get("function_call"):
@@ -269,6 +271,16 @@ def delta_text(content: object) -> str:
     parts = content if isinstance(content, list) else ()
     texts = [part.get("text") for part in parts if isinstance(part, dict) and part.get("type") in _TEXT_PARTS]
     return "".join(text for text in texts if isinstance(text, str))
+
+
+def thoughts_in(content: object) -> list[str]:
+    """The model's thoughts among a content's parts, as Mistral has them: each a part with a text, or with text parts of its own."""
+    found = []
+    for part in objects_of(content):
+        kind = str(part.get("type"))
+        if kind in _SILENT_PARTS and (thought := delta_text(part.get(kind) or part.get("text"))):
+            found.append(thought)
+    return found
 
 
 def unread(choice: object, *, streamed: bool) -> str:

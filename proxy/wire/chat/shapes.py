@@ -8,11 +8,12 @@ Reference: https://platform.openai.com/docs/api-reference/chat/object, and the f
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from proxy.wire.chat.message import CallParts, Calls
+from proxy.wire.chat.message import CallParts, Calls, thoughts_in
 from proxy.wire.dialect import Recogniser
 from proxy.wire.shapes import ABSENT, AnswerBounds, Fields, Reading, Shape, by_type, constant, either, list_of, number, table, with_title
 
@@ -78,8 +79,12 @@ def _spells(given: list[Any], token: str) -> bool:
 TOKENS = list_of(_token, "logprobs")
 
 
+_SAID = either("text", list_of(by_type({"text": Fields("thinking", word="type", text="text")}), "thinking"))
+_THINKING = Fields("thinking", dict.fromkeys(("thinking", "reasoning", "text"), _SAID), word="type", flag="closed")
+
+
 def _content(value: Any, reading: Reading) -> Any:
-    """A message's words as one string: parts are joined with nothing between, as clients join them."""
+    """A message's words as one string: parts are joined with nothing between, as clients join them. Thoughts are `_message`'s."""
     if value.__class__ is str:
         return value
     if value.__class__ is not list:
@@ -88,6 +93,8 @@ def _content(value: Any, reading: Reading) -> Any:
     for part in value:
         if part.__class__ is dict and part.get("type") in _TEXT_PARTS and part.get("text").__class__ is str:
             said.append(part["text"])
+        elif thoughts_in([part]):
+            _THINKING(part, reading)
         else:
             reading.leave_out("content", str(part.get("type")) if isinstance(part, dict) else "part")
     return "".join(said)
@@ -95,7 +102,16 @@ def _content(value: Any, reading: Reading) -> Any:
 
 _CITATION = with_title(Fields("url_citation", url="url", text="title", number="start_index end_index"))
 _ANNOTATIONS = list_of(by_type({"url_citation": Fields("annotation", {"url_citation": _CITATION}, word="type")}), "annotations")
-_FUNCTION = Fields("function", word="name", text="arguments")
+
+
+def _arguments(value: Any, reading: Reading) -> Any:
+    """A call's arguments as text; some servers send the object itself."""
+    if value.__class__ is dict:
+        return json.dumps(value, ensure_ascii=False, separators=(",", ":"))
+    return value if value.__class__ is str else ABSENT
+
+
+_FUNCTION = Fields("function", {"arguments": _arguments}, word="name")
 _CALL = Fields(
     "tool_call",
     {"function": _FUNCTION, "custom": Fields("custom", word="name", text="input")},
@@ -128,14 +144,23 @@ _MESSAGE = Fields(
     },
     word="role",
     text="refusal reasoning_content reasoning",
-    nothing="audio",
+    nothing="audio images",
 )
+
+
+def _message(value: Any, reading: Reading) -> Any:
+    """A message, whose thoughts stand in a field of their own, also where they came as parts of its content."""
+    made = _MESSAGE(value, reading)
+    if made is ABSENT or made.get("reasoning_content") or made.get("reasoning"):
+        return made
+    thoughts = thoughts_in(value.get("content"))
+    return {**made, "reasoning_content": "".join(thoughts)} if thoughts else made
 
 
 _LOGPROBS = Fields("logprobs", {"content": TOKENS, "refusal": TOKENS})
 _CHOICE = Fields(
     "choice",
-    {"message": _MESSAGE, "logprobs": _LOGPROBS, "stop_reason": either("figures", "quoted"), "matched_stop": either("figures", "quoted")},
+    {"message": _message, "logprobs": _LOGPROBS, "stop_reason": either("figures", "quoted"), "matched_stop": either("figures", "quoted")},
     number="index",
     word="finish_reason native_finish_reason",
     figures="content_filter_results content_filter_result content_filter_offsets token_ids prompt_token_ids",
@@ -155,7 +180,7 @@ _HEAD: Mapping[str, Shape] = table(
 _BODY = Fields("completion", {**_HEAD, "object": constant("chat.completion"), "choices": list_of(_CHOICE, "choices")})
 _CHUNK = Fields(
     "chunk",
-    {**_HEAD, "object": constant("chat.completion.chunk"), "choices": list_of(_CHOICE.but(message="nothing", delta=_MESSAGE), "choices")},
+    {**_HEAD, "object": constant("chat.completion.chunk"), "choices": list_of(_CHOICE.but(message="nothing", delta=_message), "choices")},
 )
 _SAYS = ("choices", "usage", "error", "prompt_filter_results", "timings", "moderation")
 """What a chunk may come for."""
@@ -282,13 +307,13 @@ class ChatShapes(Recogniser):
         self.says = self.says or any(message.get(name) for name in ("content", "refusal", "tool_calls", "function_call"))
         reasoning = {message.get("reasoning_content") or "", message.get("reasoning") or ""}
         if len(reasoning - {""}) > 1:
-            self.reading.leave_out("message.reasoning")
+            self.reading.leave_out("message.reasoning", rider=True)
             del message["reasoning"]
         for name, places in _AGAIN.items():
             if message.get(name):
                 said = "".join(str(entry.get(place) or "") for entry in message[name] for place in places)
                 if said and said not in reasoning:
-                    self.reading.leave_out("message", name)
+                    self.reading.leave_out("message", name, rider=True)
                     del message[name]
         logprobs = choice.get("logprobs") or {}
         for name in ("content", "refusal"):

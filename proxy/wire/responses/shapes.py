@@ -200,6 +200,8 @@ class ResponsesShapes(Recogniser):
         self._last = ""
         """The end of the text that was said last."""
         self._is_over = False
+        self._next_number: int | None = None
+        """Of the events that leave."""
 
     # ---- whole ----
 
@@ -262,7 +264,15 @@ class ResponsesShapes(Recogniser):
     # ---- event by event ----
 
     def events(self, fields: Any) -> list[Item]:
-        """An event with what is recognised of it; none where nothing is left."""
+        """An event with what is recognised of it, numbered behind those that left; none where nothing is left."""
+        made = self._recognise(fields)
+        for one in made:
+            if (given := one.get("sequence_number")).__class__ is int:
+                number = given if self._next_number is None else self._next_number
+                one["sequence_number"], self._next_number = number, number + 1
+        return made
+
+    def _recognise(self, fields: Any) -> list[Item]:
         made = EVENT(fields, self.reading)
         kind = str(fields.get("type")) if isinstance(fields, dict) else ""
         if made is ABSENT or self._is_over:

@@ -14,13 +14,16 @@ from proxy.exchange import Usage
 from proxy.wire import sse
 from proxy.wire.answers import GOOD, end_of, number, usage_in
 from proxy.wire.bodies import entries_of, object_of, objects_of
-from proxy.wire.chat.message import Calls, MessageParts, call_entries
+from proxy.wire.chat.message import Calls, MessageParts, call_entries, thoughts_in
 from proxy.wire.translation import pieces
 from proxy.wire.translation.chat_requests import SIGNED, SIGNED_OF_CALL
 from proxy.wire.upstream_errors import Failure, code_of, failure_of, instead_of_answer
 
 _GAP = "\n\n"
 """Between two texts that another API keeps apart."""
+_MEDIA = ("images", "audio")
+"""Fields of a message that hold what no other API's answer has."""
+_MEDIA_PARTS = ("image_url", "input_audio", "file")
 _BEGINS = ("id", "choices", "usage")
 """A chunk with none of these, as Azure's first, which tells of its filter alone, does not know the answer's name."""
 
@@ -60,17 +63,23 @@ class ChatReader:
             yield error_of(chunk)
 
     def _delta(self, delta: Mapping[str, Any]) -> Iterator[pieces.Piece]:
+        if media := [name for name in _MEDIA if delta.get(name)]:
+            raise ValueError(f"a message with {' and '.join(media)}")
         if thought := pieces.words(delta.get("reasoning_content")) or pieces.words(delta.get("reasoning")):
             yield pieces.ThinkingDelta(thought)
         if details := {name: entries_of(delta[name]) for name in SIGNED if delta.get(name)}:
             self._thoughts.absorb(details)
             every = (one for found in details.values() for one in objects_of(found))
             self._is_signed = self._is_signed or any(one.get("signature") or one.get("data") for one in every)
-        text, refusal, entries = text_in(delta.get("content")), pieces.words(delta.get("refusal")), call_entries(delta)
-        if text or refusal or entries:
+        refusal, entries = pieces.words(delta.get("refusal")), call_entries(delta)
+        for piece in _content(delta.get("content"), has_thought=bool(thought)):
+            if isinstance(piece, pieces.TextDelta):
+                yield from self._sign()
+            yield piece
+        for one in objects_of(delta.get("annotations")):
+            yield from pieces.citations_in([object_of(one.get("url_citation"))])
+        if refusal or entries:
             yield from self._sign()
-        if text:
-            yield pieces.TextDelta(text)
         if refusal:
             yield pieces.RefusalDelta(refusal)
         for (call, _), part in zip(entries, self._calls.absorb(delta) if entries else (), strict=True):
@@ -109,9 +118,15 @@ def _end(choice: Mapping[str, Any]) -> Iterator[pieces.Piece]:
         yield pieces.Finish(reason, stop if isinstance(stop, str) and reason == "stop" else None)
 
 
-def text_in(content: object) -> str:
-    """A message's words, a string or parts."""
-    return pieces.words(content) or "".join(pieces.words(part.get("text")) for part in objects_of(content))
+def _content(content: object, *, has_thought: bool) -> Iterator[pieces.Piece]:
+    """A message's words, a string or parts; of those some may be thoughts, which count where no other field has one."""
+    for part in objects_of(content) or [{"text": content}]:
+        if thoughts := thoughts_in([part]):
+            yield from () if has_thought else map(pieces.ThinkingDelta, thoughts)
+        elif text := pieces.words(part.get("text")):
+            yield pieces.TextDelta(text)
+        elif (kind := part.get("type")) in _MEDIA_PARTS:
+            raise ValueError(f"a part of {pieces.known_type(kind, _MEDIA_PARTS)}")
 
 
 def error_of(found: object) -> pieces.StreamError:
@@ -129,6 +144,9 @@ class ChatWriter:
         self._head: dict[str, Any] = {}
         self._texts: dict[str, list[str]] = {}
         """What the message says, by its field."""
+        self._text_start = 0
+        """Where in its content the text begins that began last, in characters."""
+        self._annotations: list[dict[str, Any]] = []
         self._calls: dict[int, pieces.CallStart] = {}
         self._inputs: dict[int, list[str]] = {}
         """The arguments of calls."""
@@ -142,7 +160,11 @@ class ChatWriter:
             return self._chunk({"role": "assistant", "content": ""})
         if isinstance(piece, pieces.TextDelta):
             apart = _GAP if piece.apart and "content" in self._texts else ""
+            if piece.apart:
+                self._text_start = sum(map(len, self._texts.get("content", ()))) + len(apart)
             return self._more("content", apart + piece.text)
+        if isinstance(piece, pieces.Citation):
+            return self._cite(piece)
         if isinstance(piece, pieces.RefusalDelta):
             return self._more("refusal", piece.text)
         if isinstance(piece, pieces.ThinkingDelta):
@@ -168,6 +190,11 @@ class ChatWriter:
         self._texts.setdefault(name, []).append(text)
         return self._chunk({name: text})
 
+    def _cite(self, piece: pieces.Citation) -> bytes:
+        at = {"start_index": self._text_start + piece.start, "end_index": self._text_start + piece.end}
+        self._annotations.append({"type": "url_citation", "url_citation": {"url": piece.url, "title": piece.title, **at}})
+        return self._chunk({"annotations": self._annotations[-1:]})
+
     def _call(self, piece: pieces.CallStart | pieces.CallDelta) -> bytes:
         if isinstance(piece, pieces.CallStart):
             self._calls[piece.key], self._inputs[piece.key] = piece, []
@@ -185,7 +212,9 @@ class ChatWriter:
 
     def whole(self) -> bytes:
         """The completion."""
-        message = {"role": "assistant", "content": None, **{name: "".join(texts) for name, texts in self._texts.items()}}
+        message: dict[str, Any] = {"role": "assistant", "content": None, **{name: "".join(texts) for name, texts in self._texts.items()}}
+        if self._annotations:
+            message["annotations"] = self._annotations
         calls = [_call_entry(call, "".join(self._inputs[key]) or ("" if call.custom else "{}")) for key, call in self._calls.items()]
         choice = {
             "index": 0,

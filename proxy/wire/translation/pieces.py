@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from typing import Any, Protocol
 
 import orjson
@@ -12,6 +12,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from proxy.exchange import Usage
+from proxy.wire.answers import number
 from proxy.wire.sse import Event
 
 
@@ -41,6 +42,16 @@ class ThinkingDelta(Struct, frozen=True):
 
     text: str
     apart: bool = False
+
+
+class Citation(Struct, frozen=True):
+    """A page of the web that words of the text rest on that began last."""
+
+    url: str
+    title: str
+    start: int
+    """Where in that text they begin, in characters."""
+    end: int
 
 
 class Signature(Struct, frozen=True):
@@ -98,7 +109,7 @@ class AnswerEnd(Struct, frozen=True):
 
 
 _Deltas = TextDelta | RefusalDelta | ThinkingDelta | CallDelta
-Piece = AnswerStart | _Deltas | Signature | CallStart | CallEnd | Finish | Usage | StreamError | AnswerEnd
+Piece = AnswerStart | _Deltas | Citation | Signature | CallStart | CallEnd | Finish | Usage | StreamError | AnswerEnd
 
 
 class AnswerReader(Protocol):
@@ -164,6 +175,13 @@ class InTurn:
 def words(given: object) -> str:
     """A text; "" for what is none."""
     return given if isinstance(given, str) else ""
+
+
+def citations_in(annotations: Sequence[Mapping[str, Any]]) -> Iterator[Citation]:
+    """Those of pages among annotations, as OpenAI's APIs have them."""
+    for one in annotations:
+        if url := words(one.get("url")):
+            yield Citation(url, words(one.get("title")), number(one, "start_index"), number(one, "end_index"))
 
 
 def known_type(kind: str, kinds: Collection[str]) -> str:

@@ -35,6 +35,8 @@ class ResponsesReader:
         self._has_begun = False
         self._texts: set[tuple[int, ...]] = set()
         """The places of the texts so far."""
+        self._cited: set[tuple[int, ...]] = set()
+        """Those of them whose citations have been told."""
         self._thoughts: set[tuple[int, ...]] = set()
         self._has_input: dict[int, bool] = {}
         """The calls that have begun, by their item, and whether any of their arguments have come."""
@@ -60,6 +62,11 @@ class ResponsesReader:
         elif kind == events.REFUSAL:
             self._refusals.add((index, number(payload, "content_index")))
             yield pieces.RefusalDelta(pieces.words(payload.get("delta")))
+        elif kind == events.ANNOTATION:
+            self._cited.add((index, number(payload, "content_index")))
+            yield from pieces.citations_in([object_of(payload.get("annotation"))])
+        elif kind == events.PART_DONE:
+            yield from self._citations((index, number(payload, "content_index")), object_of(payload.get("part")))
         elif kind in events.THOUGHTS:
             place = (index, number(payload, "summary_index"), number(payload, "content_index"))
             yield pieces.ThinkingDelta(pieces.words(payload.get("delta")), _is_another(self._thoughts, place))
@@ -112,9 +119,16 @@ class ResponsesReader:
                 yield pieces.RefusalDelta(pieces.words(part.get("refusal")))
             elif part.get("type") == "output_text" and place not in self._texts and pieces.words(part.get("text")):
                 yield pieces.TextDelta(pieces.words(part.get("text")), _is_another(self._texts, place))
+                yield from self._citations(place, part)
         if item.get("type") == "reasoning" and not any(place[0] == index for place in self._thoughts):
             for position, part in enumerate([*objects_of(item.get("summary")), *objects_of(item.get("content"))]):
                 yield pieces.ThinkingDelta(pieces.words(part.get("text")), _is_another(self._thoughts, (index, position)))
+
+    def _citations(self, place: tuple[int, ...], part: Mapping[str, Any]) -> Iterator[pieces.Piece]:
+        """Of a part that is told whole, where no event has told of them."""
+        if place not in self._cited:
+            self._cited.add(place)
+            yield from pieces.citations_in(objects_of(part.get("annotations")))
 
     def _end(self, response: Mapping[str, Any]) -> Iterator[pieces.Piece]:
         output = objects_of(response.get("output"))
@@ -178,6 +192,8 @@ class ResponsesWriter:
         elif isinstance(piece, pieces.TextDelta | pieces.RefusalDelta):
             if piece.text:
                 yield from self._message(piece)
+        elif isinstance(piece, pieces.Citation):
+            yield from self._cite(piece)
         elif isinstance(piece, pieces.ThinkingDelta):
             if piece.text:
                 yield from self._write_thinking(piece)
@@ -249,6 +265,17 @@ class ResponsesWriter:
         listed: Payload = {} if refuses else {"logprobs": []}
         at = self._at(index, content_index=len(content) - 1)
         yield {"type": events.REFUSAL if refuses else events.TEXT, **at, "delta": piece.text, **listed}
+
+    def _cite(self, piece: pieces.Citation) -> Iterator[Payload]:
+        """Beside the last text, while that is open."""
+        index = self._last("message")
+        content = self._output[index]["content"] if index is not None else []
+        if index is None or content[-1]["type"] != "output_text":
+            return
+        made = {"type": "url_citation", "url": piece.url, "title": piece.title, "start_index": piece.start, "end_index": piece.end}
+        content[-1]["annotations"].append(made)
+        at = self._at(index, content_index=len(content) - 1)
+        yield {"type": events.ANNOTATION, **at, "annotation_index": len(content[-1]["annotations"]) - 1, "annotation": made}
 
     def _finish_part(self) -> None:
         """Put what the last part says so far into it."""

@@ -107,3 +107,27 @@ async def test_under_a_closed_policy_what_is_not_read_stays_behind(start: Start,
     async with start(answers, kind="gemini", policy=CLOSED.format(delivery), stages=(Passing,)) as proxy:
         answer = await proxy.post(gemini.ASK, gemini.STREAM if streams else gemini.WHOLE)
     assert (200, True, False) == (answer.status, b"Fine." in answer.body, b"Rome" in answer.body)
+
+
+_COUNTED = {**gemini.USAGE, "promptTokensDetails": [{"modality": "TEXT", "tokenCount": 9}], "trafficType": "ON_DEMAND"}
+_RATINGS = [{"category": "HARM_CATEGORY_HATE_SPEECH", "probability": "HIGH", "blocked": True}]
+ENDINGS: dict[str, dict[str, Any]] = {
+    reason: {**gemini.answer(reason=reason), "candidates": [{"finishReason": reason, "index": 0, **more}], "usageMetadata": _COUNTED}
+    for reason, more in {
+        "STOP": {"content": {"parts": [{"text": ""}], "role": "model"}},
+        "MAX_TOKENS": {"content": {"role": "model", "parts": [gemini.THOUGHT]}},
+        "MALFORMED_FUNCTION_CALL": {},
+        "SAFETY": {"safetyRatings": _RATINGS},
+    }.items()
+}
+
+
+@pytest.mark.parametrize("streams", [False, True])
+@pytest.mark.parametrize("reason", ENDINGS)
+async def test_under_a_closed_policy_an_answer_without_text_ends_as_it_did(start: Start, reason: str, streams: bool) -> None:
+    whole = ENDINGS[reason]
+    answers = stream([gemini.event(whole)]) if streams else reply(whole)
+    async with start(answers, kind="gemini", policy=CLOSED.format("hold") + "unknown: refuse\n", stages=(Passing,)) as proxy:
+        answer = await proxy.post(gemini.ASK, gemini.STREAM if streams else gemini.WHOLE)
+    (told,) = gemini.payloads(answer.body) if streams else [answer.json]
+    assert (200, whole) == (answer.status, told)

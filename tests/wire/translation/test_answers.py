@@ -199,6 +199,78 @@ def test_items_that_the_servers_end_orders_anew_are_told_once(client: Api) -> No
     assert gist("responses", WHOLE["calls"]["responses"]) == gist(client, read(client, told))
 
 
+@pytest.mark.parametrize("streams", [False, True])
+@pytest.mark.parametrize("client", ["responses", "messages", "gemini"])
+def test_thoughts_among_the_parts_of_a_content_are_thoughts(client: Api, streams: bool) -> None:
+    """As Mistral sends them."""
+    thought = {"type": "thinking", "thinking": [{"type": "text", "text": "Hm."}], "closed": True}
+    found = begun(client, "chat")
+    if streams:
+        parts = [[thought], "At ", [{"type": "text", "text": "noon."}]]
+        events = [*(chat_api.chunk({"content": part}) for part in parts), *chat_api.chunks(chat_api.whole(""))[-3:]]
+        told = read(client, found.feed(b"".join(events)) + found.finish())
+    else:
+        answer = chat_api.whole("")
+        answer["choices"][0]["message"]["content"] = [thought, {"type": "text", "text": "At noon."}]
+        told = json.loads(found.answer(json.dumps(answer).encode()))
+    assert gist("chat", WHOLE["thinking"]["chat"]) == gist(client, told)
+
+
+_PAGE = {"url": "https://a.example/tides", "title": "Tides"}
+
+
+@pytest.mark.parametrize("streams", [False, True])
+def test_citations_of_pages_go_from_chat_to_responses(streams: bool) -> None:
+    at = {"start_index": 3, "end_index": 7}
+    cited = [{"type": "url_citation", "url_citation": {**_PAGE, **at}}]
+    found = begun("responses", "chat")
+    if streams:
+        head, *rest = chat_api.chunks(chat_api.whole("At noon.", annotations=cited))
+        events = responses_api.decoded(
+            found.feed(b"".join([head, *rest[:-3], chat_api.chunk({"annotations": cited}), *rest[-3:]])) + found.finish()
+        )
+        told = events[-1]["response"]
+        added = [one for one in events if one["type"] == "response.output_text.annotation.added"]
+        assert [(0, 0, 0)] == [(one["output_index"], one["content_index"], one["annotation_index"]) for one in added]
+    else:
+        told = json.loads(found.answer(json.dumps(chat_api.whole("At noon.", annotations=cited)).encode()))
+    assert [{"type": "url_citation", **_PAGE, **at}] == told["output"][0]["content"][0]["annotations"]
+
+
+@pytest.mark.parametrize("streams", [False, True])
+def test_citations_of_pages_go_from_responses_to_chat_to_their_places(streams: bool) -> None:
+    cited = {"type": "url_citation", **_PAGE, "start_index": 3, "end_index": 7}
+    items = [responses_api.text_item("I look."), responses_api.text_item("At noon.", identity="msg_2", annotations=[cited])]
+    found = begun("chat", "responses")
+    if streams:
+        chunks = chat_api.payloads(found.feed(b"".join(responses_api.events(*items))) + found.finish())
+        deltas = [choice["delta"] for one in chunks for choice in one["choices"]]
+        text, (annotation,) = "".join(one.get("content") or "" for one in deltas), [a for one in deltas for a in one.get("annotations", ())]
+    else:
+        message = json.loads(found.answer(json.dumps(responses_api.response(*items)).encode()))["choices"][0]["message"]
+        text, (annotation,) = message["content"], message["annotations"]
+    page = annotation["url_citation"]
+    assert ("url_citation", _PAGE) == (annotation["type"], {name: page[name] for name in _PAGE})
+    assert "noon" == text[page["start_index"] : page["end_index"]]
+
+
+MEDIA: dict[str, dict[str, Any]] = {
+    "images": {"content": "Here.", "images": [{"type": "image_url", "image_url": {"url": "data:image/png;base64,iVBORw0="}}]},
+    "audio": {"content": None, "audio": {"id": "audio_1", "data": "UklGRg==", "transcript": "At noon."}},
+    "image_url": {"content": [{"type": "image_url", "image_url": {"url": "https://a.example/x.png"}}]},
+}
+
+
+@pytest.mark.parametrize("streams", [False, True])
+@pytest.mark.parametrize("media", MEDIA)
+@pytest.mark.parametrize("client", ["responses", "messages", "gemini"])
+def test_what_no_other_api_has_a_place_for_is_refused_and_not_dropped(client: Api, media: str, streams: bool) -> None:
+    found, answer = begun(client, "chat"), chat_api.whole("")
+    answer["choices"][0]["message"] |= MEDIA[media]
+    with pytest.raises(UpstreamUnreachable, match=f"cannot be told in the client's API .*{media}"):
+        (found.feed(chat_api.chunk(MEDIA[media])), found.finish()) if streams else found.answer(json.dumps(answer).encode())
+
+
 @given(st.data())
 def test_a_stream_split_anywhere_is_the_same_stream(data: st.DataObject) -> None:
     client, server = data.draw(st.sampled_from(PAIRS))
