@@ -10,6 +10,7 @@ from typing import Any
 from msgspec import structs
 
 from proxy.config.sections import DECISION_PATHS
+from proxy.config.settings import Api
 from proxy.errors import InvalidRequest, ProxyError
 from proxy.exchange import Usage
 from proxy.offloop import run_in_thread_if_large
@@ -20,9 +21,12 @@ from proxy.server.owners import id_in, is_collection
 from proxy.wire.bodies import check_keys
 from proxy.wire.decisions.asked import billing_of, read_billing
 from proxy.wire.dialect import TokenCounting
+from proxy.wire.gemini.address import GENERATE, without_keys
 from proxy.wire.http import asgi
 from proxy.wire.http.headers import NOT_RETURNED_RAW, ClientHeaders, RequestHints, has_body, returned_headers
 from proxy.wire.responses.items import ids_of_body, named_in
+from proxy.wire.translation.models import models_for
+from proxy.wire.translation.translate import API_OF_PATH
 
 log = logging.getLogger("groundwire.endpoint")
 
@@ -34,6 +38,9 @@ KEPT = ("/responses/", "/conversations")
 """Paths whose bodies name what was made before."""
 _COUNTS_TOKENS = "/responses/input_tokens"
 """A provider's count of tokens, which takes nothing of a key's limits; others are read here (`Passthrough._counting`)."""
+_MODELS = "/models"
+_EVERY_MODEL = "?pageSize=1000"
+"""Gemini's API lists 50 at once, and 1,000 at most."""
 _OF_THE_BYTES = ("accept-encoding", "content-encoding", "content-length")
 _WITHOUT_BODY = ("GET", "HEAD", "OPTIONS", "TRACE")
 
@@ -107,6 +114,9 @@ class Passthrough(Handler):
             return
         if (count := self._counting()) is not None:
             await self._count(count, call)
+            return
+        if (apis := self._lists_otherwise()) is not None:
+            await self._list_models(call, *apis)
             return
         reply = await self._ask(call)
         headers = returned_headers(reply, NOT_RETURNED_RAW) + self._own_headers("skipped")
@@ -189,6 +199,27 @@ class Passthrough(Handler):
         answer = await read_whole(reply, self._s.server.max_answer_bytes)
         if 200 <= reply.status < 300:
             self._bill = await run_in_thread_if_large(len(answer), read_billing, answer, header_of(reply.headers, "content-encoding"))
+        headers = [item for item in returned_headers(reply, NOT_RETURNED_RAW) if item[0] != b"content-length"]
+        await self.responder.whole(reply.status, headers + self._own_headers("skipped"), answer)
+
+    def _lists_otherwise(self) -> tuple[Api, Api] | None:
+        """The client's API and the upstream's, where they tell of models in two forms, and the client asks for some; else None."""
+        path, _, query = self.path.partition("?")
+        if self._scope["method"] != "GET" or not (path + "/").startswith(_MODELS + "/"):
+            return None
+        spoken = GENERATE if without_keys(query)[0] else self._spoken.path  # no other API has keys in a query
+        client, server = API_OF_PATH[spoken], self.route.asked_in.get(self.route.upstream.name, {}).get(spoken)
+        return (client, server) if server is not None and "gemini" in (client, server) else None
+
+    async def _list_models(self, call: Call, client: Api, server: Api) -> None:
+        """The upstream's models, all of them, or one, as the client's API tells of them."""
+        forwarded = [(name, value) for name, value in call.headers if name != "accept-encoding"]
+        path = self.path.partition("?")[0]  # its query is of the client's API
+        asked = path + _EVERY_MODEL if server == "gemini" and path == _MODELS else path
+        reply = await self._ask(structs.replace(call, path=asked, headers=[*forwarded, ("accept-encoding", "identity")]))
+        answer = await read_whole(reply, self._s.server.max_answer_bytes)
+        if 200 <= reply.status < 300:
+            answer = await run_in_thread_if_large(len(answer), models_for, client, answer)
         headers = [item for item in returned_headers(reply, NOT_RETURNED_RAW) if item[0] != b"content-length"]
         await self.responder.whole(reply.status, headers + self._own_headers("skipped"), answer)
 

@@ -29,7 +29,7 @@ from proxy.wire.bodies import exact
 from proxy.wire.gemini.address import KEY_HEADER
 from proxy.wire.sse import EventSplitter
 from proxy.wire.translation.pieces import payload_of
-from proxy.wire.translation.translate import FORMS, PATHS, TITLES, Exchange, Server
+from proxy.wire.translation.translate import API_OF_PATH, FORMS, PATHS, TITLES, Exchange, Server
 from proxy.wire.upstream_errors import Failure, envelope, events_of, instead_of_answer, is_own
 
 _EVENTS, _JSON = "text/event-stream; charset=utf-8", "application/json"
@@ -231,14 +231,13 @@ _BELONG = {"content-length", "content-encoding", "content-type"}
 _CLIENTS_OWN = ("anthropic-", "openai-", "x-stainless-", "x-goog-")
 """Beginnings of headers that speak to the client's own API, or of its library."""
 _REQUEST_IDS = {"request-id": "x-request-id", "x-request-id": "request-id"}
-_APIS: Mapping[str, Api] = {path: api for api, path in PATHS.items()}
 _STORED_PATHS = ("/responses/", "/conversations")
 """Paths of what a server of Responses keeps."""
 
 
 def translated_paths(speaks: Sequence[Api]) -> Mapping[str, Api]:
     """The paths of the APIs that a server does not speak, each with the one in which it is asked instead."""
-    return {path: speaks[0] for path, api in _APIS.items() if api not in speaks}
+    return {path: speaks[0] for path, api in API_OF_PATH.items() if api not in speaks}
 
 
 def is_openai(base_url: str) -> bool:
@@ -269,7 +268,7 @@ class Translating:
         self._speaks = tuple(speaks)
         self._server = Server(upstream.name, self._speaks[0], newest, limit_of, dropped)
         self._max_bytes, self._decides = max_bytes, decides
-        self._translated = {path: _APIS[path] for path in translated_paths(self._speaks)}
+        self._translated = {path: API_OF_PATH[path] for path in translated_paths(self._speaks)}
 
     def takes(self, call: Call) -> bool:
         """Whether its server's API has a form for all that a call says; of those in its own API that is for the server to say."""
@@ -287,7 +286,7 @@ class Translating:
 
     def send(self, call: Call) -> Coroutine[Any, Any, Reply]:
         """Make the call. Raises `InvalidRequest` for what cannot be translated, `UpstreamUnreachable`, `UpstreamTimeout`."""
-        api = _APIS.get(call.path.partition("?")[0]) if call.method == "POST" else None
+        api = API_OF_PATH.get(call.path.partition("?")[0]) if call.method == "POST" else None
         if api is not None and api not in self._speaks:
             return self._send_translated(call, api)
         if "responses" not in self._speaks and call.path.startswith(_STORED_PATHS):

@@ -183,6 +183,55 @@ async def test_the_clients_own_key_stands_where_the_server_looks(
         assert not [name for name in headers if name.startswith("anthropic-")]
 
 
+OPENAIS = {"object": "list", "data": [{"id": "gpt-5", "object": "model", "created": 1, "owned_by": "openai"}]}
+GOOGLES = {"models": [{"name": "models/gemini-2.5-pro", "displayName": "Pro", "inputTokenLimit": 1}, {"name": "tunedModels/a"}]}
+TITLED = {"type": "model", "display_name": "Pro", "created_at": "1970-01-01T00:00:00Z"}
+OURS = {"object": "model", "created": 0, "owned_by": "google"}
+CALLED = {"supportedGenerationMethods": ["generateContent", "countTokens"]}
+
+
+@pytest.mark.parametrize(
+    ("client", "server", "listed", "expected"),
+    [
+        ("chat", "gemini", GOOGLES, {"object": "list", "data": [{"id": "gemini-2.5-pro", **OURS}, {"id": "tunedModels/a", **OURS}]}),
+        (
+            "messages",
+            "gemini",
+            {"models": GOOGLES["models"][:1]},
+            {"data": [{**TITLED, "id": "gemini-2.5-pro"}], "has_more": False, "first_id": "gemini-2.5-pro", "last_id": "gemini-2.5-pro"},
+        ),
+        ("gemini", "chat", OPENAIS, {"models": [{"name": "models/gpt-5", "displayName": "gpt-5", **CALLED}]}),
+        ("chat", "chat", OPENAIS, OPENAIS),
+        ("gemini", "gemini", GOOGLES, GOOGLES),
+        ("chat", "gemini", {"models": []}, {"object": "list", "data": []}),
+        ("chat", "gemini", {"odd": 1}, {"odd": 1}),
+    ],
+)
+async def test_a_list_of_models_is_the_clients_apis(start: Start, client: Api, server: Api, listed: Any, expected: Any) -> None:
+    async with start(reply(listed), **before(server)) as proxy:
+        headers: dict[str, str] = {"gemini": {"x_goog_api_key": "k"}, "messages": {"anthropic_version": "2023-06-01"}}.get(client, {})
+        got = await proxy.get("/v1beta/models?pageSize=9" if client == "gemini" else "/v1/models", **headers)
+    translated = client != server and "gemini" in (client, server)
+    assert (200, "skipped", expected) == (got.status, got.verdict, got.json)
+    query = "?pageSize=1000" if translated and server == "gemini" else "?pageSize=9" if server == "gemini" else ""
+    assert query == "".join(proxy.upstream.calls[0].path.partition("?")[1:])
+
+
+@pytest.mark.parametrize(
+    ("client", "server", "model", "expected"),
+    [
+        ("chat", "gemini", GOOGLES["models"][0], {"id": "gemini-2.5-pro", **OURS}),
+        ("gemini", "chat", OPENAIS["data"][0], {"name": "models/gpt-5", "displayName": "gpt-5", **CALLED}),
+    ],
+)
+async def test_one_model_is_the_clients_apis_too(start: Start, client: Api, server: Api, model: Any, expected: Any) -> None:
+    async with start(reply(model), reply({"error": {"message": "none", "code": 404}}, 404), **before(server)) as proxy:
+        headers = {"x_goog_api_key": "k"} if client == "gemini" else {}
+        one = "/v1beta/models/gpt-5" if client == "gemini" else "/v1/models/gemini-2.5-pro"
+        found, missing = await proxy.get(one, **headers), await proxy.get(one, **headers)
+    assert (expected, 404, "none") == (found.json, missing.status, missing.json["error"]["message"])
+
+
 FALLBACK = "retries: {attempts: 0}, fallback: [other]"
 
 

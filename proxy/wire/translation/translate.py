@@ -35,6 +35,7 @@ from proxy.wire.upstream_errors import envelope, failure_in, is_own
 APIS: tuple[Api, ...] = get_args(Api)
 PATHS: Mapping[Api, str] = {"chat": "/chat/completions", "responses": "/responses", "messages": "/messages", "gemini": GENERATE}
 """Below ``/v1``."""
+API_OF_PATH: Mapping[str, Api] = {path: api for api, path in PATHS.items()}
 TITLES: Mapping[Api, str] = {
     "chat": "Chat Completions",
     "responses": "Responses",
