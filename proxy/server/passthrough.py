@@ -21,6 +21,7 @@ from proxy.server.owners import id_in, is_collection
 from proxy.wire.bodies import check_keys
 from proxy.wire.decisions.asked import billing_of, read_billing
 from proxy.wire.dialect import TokenCounting
+from proxy.wire.gemini.address import GENERATE, without_keys
 from proxy.wire.http import asgi
 from proxy.wire.http.headers import NOT_RETURNED_RAW, ClientHeaders, RequestHints, has_body, returned_headers
 from proxy.wire.responses.items import ids_of_body, named_in
@@ -114,8 +115,8 @@ class Passthrough(Handler):
         if (count := self._counting()) is not None:
             await self._count(count, call)
             return
-        if (server := self._lists_otherwise()) is not None:
-            await self._list_models(call, server)
+        if (apis := self._lists_otherwise()) is not None:
+            await self._list_models(call, *apis)
             return
         reply = await self._ask(call)
         headers = returned_headers(reply, NOT_RETURNED_RAW) + self._own_headers("skipped")
@@ -201,15 +202,16 @@ class Passthrough(Handler):
         headers = [item for item in returned_headers(reply, NOT_RETURNED_RAW) if item[0] != b"content-length"]
         await self.responder.whole(reply.status, headers + self._own_headers("skipped"), answer)
 
-    def _lists_otherwise(self) -> Api | None:
-        """The upstream's API where the client's tells of models in another form, and it asks for them; else None."""
-        path, spoken = self.path.partition("?")[0], self._spoken.path
+    def _lists_otherwise(self) -> tuple[Api, Api] | None:
+        """The client's API and the upstream's, where they tell of models in two forms, and the client asks for some; else None."""
+        path, _, query = self.path.partition("?")
         if self._scope["method"] != "GET" or not (path + "/").startswith(_MODELS + "/"):
             return None
-        server = self.route.asked_in.get(self.route.upstream.name, {}).get(spoken)
-        return server if server is not None and "gemini" in (server, API_OF_PATH[spoken]) else None
+        spoken = GENERATE if without_keys(query)[0] else self._spoken.path  # no other API has keys in a query
+        client, server = API_OF_PATH[spoken], self.route.asked_in.get(self.route.upstream.name, {}).get(spoken)
+        return (client, server) if server is not None and "gemini" in (client, server) else None
 
-    async def _list_models(self, call: Call, server: Api) -> None:
+    async def _list_models(self, call: Call, client: Api, server: Api) -> None:
         """The upstream's models, all of them, or one, as the client's API tells of them."""
         forwarded = [(name, value) for name, value in call.headers if name != "accept-encoding"]
         path = self.path.partition("?")[0]  # its query is of the client's API
@@ -217,7 +219,7 @@ class Passthrough(Handler):
         reply = await self._ask(structs.replace(call, path=asked, headers=[*forwarded, ("accept-encoding", "identity")]))
         answer = await read_whole(reply, self._s.server.max_answer_bytes)
         if 200 <= reply.status < 300:
-            answer = await run_in_thread_if_large(len(answer), models_for, API_OF_PATH[self._spoken.path], answer)
+            answer = await run_in_thread_if_large(len(answer), models_for, client, answer)
         headers = [item for item in returned_headers(reply, NOT_RETURNED_RAW) if item[0] != b"content-length"]
         await self.responder.whole(reply.status, headers + self._own_headers("skipped"), answer)
 
