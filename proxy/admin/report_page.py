@@ -73,7 +73,9 @@ async def report_page(
 
 def _made(report: Mapping[str, Any], days: Sequence[Bucket], models: Sequence[dict[str, Any]], price: Price) -> tuple[str, str]:
     now, before = report["figures"], report["before"]["figures"] if report["before"] else None
-    priced = [row | {"saved_usd": _saved_usd(row, price)} for row in models]
+    saved_tokens = now["tokens"]["saved_by_model"]
+    rows = [row | {"saved_tokens": saved_tokens.get(f"{row['upstream']}/{row['model']}", 0)} for row in models]
+    priced = [row | {"saved_usd": _saved_usd(row, price)} for row in rows]
     saved_usd = [row["saved_usd"] for row in priced if row["saved_usd"] is not None]
     saved = sum(saved_usd) if saved_usd else None
     tiles, advices = list(_tiles(now, before, saved)), list(advice(now))

@@ -87,7 +87,7 @@ def figures_of(whole: Bucket) -> dict[str, Any]:
         "caught": {"total": caught(whole)},
         "tokens": tokens
         | {"completion": whole.completion_tokens, "cached": whole.cached_tokens}
-        | {"saved": saved, "saved_share": ratio(saved, whole.tokens_before)},
+        | {"saved": saved, "saved_share": ratio(saved, whole.tokens_before), "saved_by_model": ranked(whole.saved_tokens)},
         "cost": {
             "usd": round(whole.cost_usd, 6) if whole.priced else None,
             "priced": whole.priced,
