@@ -84,6 +84,7 @@ def _made(report: Mapping[str, Any], days: Sequence[Bucket], models: Sequence[di
         "when": f"{when} UTC",
         "report": report,
         "now": now,
+        "nothing": _nothing(report),
         "tiles": tiles,
         "caught": _caught(now)[:_TOP],
         "days": [_bar(day) for day in days],
@@ -98,10 +99,9 @@ def _made(report: Mapping[str, Any], days: Sequence[Bucket], models: Sequence[di
 
 def _lines(report: Mapping[str, Any], tiles: Sequence[Tile], advices: Sequence[Advice]) -> Iterator[str]:
     """The page in a few lines."""
-    now, newest = report["figures"], report["newest"]
+    now = report["figures"]
     if not now["exchanges"]["total"]:
-        none = "There are none at all yet: point a client's base_url at the server, as groundwire serve prints it, and ask again."
-        yield f"No exchanges in this time. {f'The last one came on {_day(newest)}.' if newest is not None else none}"
+        yield " ".join(_nothing(report))
     yield from (f"{tile.name}: {tile.figure} ({tile.below})" for tile in tiles)
     yield from (f"Caught: {many(count, 'exchange')}, {words} ({code})" for words, code, count in _caught(now)[:_TOP])
     if (shadow := now["shadow"])["judged"]:
@@ -111,6 +111,18 @@ def _lines(report: Mapping[str, Any], tiles: Sequence[Tile], advices: Sequence[A
     if report["waiting"]:
         yield f"Quarantine: {many(report['waiting'], 'piece')} waiting for a decision now"
     yield from ("To tune:", *(f"- {one.seen} {one.do}" for one in advices)) if advices else ()
+
+
+def _nothing(report: Mapping[str, Any]) -> tuple[str, str]:
+    """What to say of a time without exchanges, and what to do."""
+    newest, others, route = report["newest"], report["other_routes"], report["route"]
+    of = "" if route is None else f" of route {route or '/'}"
+    if newest is not None:
+        return f"No exchanges{of} in this time.", f"The last one came on {_day(newest)}."
+    if others:
+        return f"No exchanges{of}.", f"Routes with exchanges are {', '.join(other or '/' for other in others)}."
+    none = "There are none at all yet: point a client's base_url at the server, as groundwire serve prints it, and ask again."
+    return "No exchanges in this time.", none
 
 
 def _day(at: float) -> str:

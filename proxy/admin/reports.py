@@ -52,9 +52,12 @@ def panels_of(stages: Sequence[type[Stage]]) -> tuple[type[StagePanel], ...]:
 async def make_report(
     database: Database, panels: Sequence[type[StagePanel]], wanted: Period, route: str | None, source: str
 ) -> dict[str, Any]:
-    """As JSON; `route` is a prefix, "" for the route without one, None for all, and `source` names the store. Raises `StoreUnavailable`."""
+    """As JSON; `route` is a prefix, "" for the route without one, None for all, and `source` names the store.
+
+    ``other_routes`` are those that there are exchanges of, where there are none of `route` at any time. Raises `StoreUnavailable`.
+    """
     figures, earlier = DatabaseFigures(database, panels, only=None if route is None else ("route", route)), wanted.before()
-    now = await _figures(figures, wanted)
+    now, newest = await _figures(figures, wanted), await figures.newest()
     return {
         "object": "report",
         "period": wanted.as_json(),
@@ -63,7 +66,8 @@ async def make_report(
         "figures": now,
         "before": {"period": earlier.as_json(), "figures": await _figures(figures, earlier)} if earlier is not None else None,
         "waiting": (await DatabaseQuarantine(database).counts())["pending"],
-        "newest": await figures.newest(),
+        "newest": newest,
+        "other_routes": await DatabaseFigures(database).routes() if route is not None and newest is None else [],
     }
 
 

@@ -160,6 +160,11 @@ class DatabaseFigures:
         rows = await self._rows(select(func.max(records.c.created_at)).where(*self._records.within(0.0, math.inf)))
         return None if rows[0][0] is None else float(rows[0][0])
 
+    async def routes(self, most: int = 50) -> list[str]:
+        """Prefixes of the routes that exchanges came by, in order, at most so many. Raises `StoreUnavailable`."""
+        query = select(records.c.route).where(*self._records.within(0.0, math.inf)).distinct().order_by(records.c.route).limit(most)
+        return [route for (route,) in await self._rows(query)]
+
     async def _rows(self, query: Any) -> Sequence[Any]:
         return await self._database.rows(query, timeout_s=TIMEOUT_S)
 

@@ -115,6 +115,16 @@ async def test_savings_are_at_the_price_of_each_model_and_what_has_none_is_said(
     assert [["20", "$0.0200"], ["20", "–"]] == [row[-2:] for row in rows]
 
 
+async def test_a_route_without_exchanges_names_those_that_have_some() -> None:
+    async with opened("sqlite://") as database:
+        await write(database, record(1, route="/rag"), record(2, route=""))
+        text, html = await report_page(database, (), NOW - 7 * DAY, NOW, price=price, route="/nope")
+        early, _ = await report_page(database, (), NOW - 14 * DAY, NOW - 7 * DAY, price=price, route="/rag")
+    assert "No exchanges of route /nope. Routes with exchanges are /, /rag." in text.splitlines()
+    assert "No exchanges of route /nope." in html
+    assert "No exchanges of route /rag in this time. The last one came on 2023-11-14 22:11." in early.splitlines()
+
+
 async def test_what_people_said_is_counted_as_precision() -> None:
     given = {"record_id": "gw_1", "client": "a", "policy": "p", "stage": "claims", "label": "warn"}
     said = tuple(Feedback(place=str(i), said="wrong" if i == 0 else "right", **given) for i in range(4))
