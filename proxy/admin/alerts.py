@@ -16,7 +16,7 @@ import logging
 import math
 import time
 import uuid
-from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from datetime import UTC, datetime, timedelta
 from typing import Any, Literal
 
@@ -46,16 +46,22 @@ KEY = "alerts:lead"
 _BEAT_S, _LEAD_S, _SENDING_S = 3.0, 12.0, 120.0
 """Between two looks at the row, at most; so long a process leads that says nothing more; and so long one that is sending."""
 _NOT_ENDED = ("pending", "interrupted")
-_NOT_JUDGED = (*_NOT_ENDED, "skipped", "unchecked", "upstream_error")
 _UNSUPPORTED = ("claims_contradicted", "claims_unsupported", "hallucination_detected")
 _SUBJECTS: Mapping[Event, str] = {"firing": "rings", "repeated": "still rings", "cleared": "has cleared"}
 _SEEN_FAILED = 20
 """Channels that failed, of which the row keeps the reason."""
 
 
-def _share(whole: Bucket, number: int, besides: Iterable[str] = _NOT_JUDGED) -> Measured:
-    count = sum(whole.verdicts.values()) - sum(whole.verdicts.get(name, 0) for name in besides)
+def _share(number: int, count: int) -> Measured:
     return (min(1.0, number / count) if count else None), count
+
+
+def _of_judged(whole: Bucket, number: int) -> Measured:
+    return _share(number, sum(whole.judged.values()))
+
+
+def _of_ended(whole: Bucket, number: int) -> Measured:
+    return _share(number, sum(count for verdict, count in whole.verdicts.items() if verdict not in _NOT_ENDED))
 
 
 def _time(counts: Mapping[str, int]) -> Measured:
@@ -63,15 +69,15 @@ def _time(counts: Mapping[str, int]) -> Measured:
 
 
 FIGURES: Mapping[str, tuple[str, Callable[[Bucket], Measured]]] = {
-    "unsure": ("unsure answers, of those that were judged", lambda b: _share(b, b.verdicts.get("unsure", 0))),
+    "unsure": ("unsure answers, of those that were judged", lambda b: _of_judged(b, b.judged.get("unsure", 0))),
     "unsupported": (
         "answers with a statement that is contradicted or unsupported, of those that were judged",
-        lambda b: _share(b, sum(b.warnings.get(code, 0) for code in _UNSUPPORTED)),
+        lambda b: _of_judged(b, sum(b.warnings.get(code, 0) for code in _UNSUPPORTED)),
     ),
-    "blocked": ("blocked exchanges, of all that ended", lambda b: _share(b, b.verdicts.get("block", 0), _NOT_ENDED)),
+    "blocked": ("blocked exchanges, of all that ended", lambda b: _of_ended(b, b.verdicts.get("block", 0))),
     "errors": (
         "exchanges in which the provider gave no whole answer or a check could not run, of all that ended",
-        lambda b: _share(b, b.verdicts.get("upstream_error", 0) + b.verdicts.get("error", 0), _NOT_ENDED),
+        lambda b: _of_ended(b, b.verdicts.get("upstream_error", 0) + b.verdicts.get("error", 0)),
     ),
     "spend_usd": ("USD spent, by the list of prices", lambda b: (b.cost_usd, None)),
     "provider_p95_ms": ("95th percentile of the providers' time", lambda b: _time(b.provider_ms)),

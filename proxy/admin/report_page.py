@@ -35,7 +35,6 @@ _MIN_COUNT, _MIN_SAID = 20, 5
 _TOP = 12
 _NO_FINDING = re.compile(r"^(upstream_|judge_)|_unchecked$|_length_exceeded$")
 """Codes that say nothing of a text, beside those of housekeeping."""
-_JUDGED = ("pass", "unsure", "warn", "block", "error")
 
 
 class Tile(Struct, frozen=True):
@@ -136,8 +135,8 @@ def _saved_usd(row: Mapping[str, Any], price: Price) -> float | None:
 
 
 def judged_of(now: Mapping[str, Any]) -> int:
-    """Exchanges whose answers were judged."""
-    return sum(now["exchanges"]["verdicts"].get(name, 0) for name in _JUDGED)
+    """Exchanges of whose answers statements were judged."""
+    return sum(now["exchanges"]["judged"].values())
 
 
 def _tiles(now: Mapping[str, Any], before: Mapping[str, Any] | None, saved_usd: float | None) -> Iterator[Tile]:
@@ -192,7 +191,7 @@ def _bar(day: Bucket) -> dict[str, Any]:
 def advice(now: Mapping[str, Any]) -> Iterator[Advice]:
     """What the figures of a report suggest."""
     verdicts, judged, total = now["exchanges"]["verdicts"], judged_of(now), now["exchanges"]["total"]
-    unsure = verdicts.get("unsure", 0)
+    unsure = now["exchanges"]["judged"].get("unsure", 0)
     if judged >= _MIN_COUNT and unsure / judged >= _MANY_UNSURE:
         yield Advice(
             f"{share(unsure / judged)} of judged answers were left undecided.", "Give the policy a judge, and try it: groundwire tune."
@@ -201,7 +200,7 @@ def advice(now: Mapping[str, Any]) -> Iterator[Advice]:
         if said["looked_at"] >= _MIN_SAID and said["precision"] < _LOW_PRECISION:
             words = f"People called {said['looked_at'] - said['right']} of {said['looked_at']} findings of {stage} wrong."
             yield Advice(words, f"Let {stage} only annotate, or raise its threshold; groundwire feedback export has the cases.")
-    if not now["feedback"] and judged >= _MIN_COUNT and (verdicts.get("warn") or verdicts.get("block") or unsure):
+    if not now["feedback"] and total >= _MIN_COUNT and (verdicts.get("warn") or verdicts.get("block") or verdicts.get("unsure")):
         yield Advice(
             "Nobody has said of a finding whether it is right.", "A few on the dashboard tell how right each stage is with your texts."
         )
@@ -211,7 +210,7 @@ def advice(now: Mapping[str, Any]) -> Iterator[Advice]:
             f"{share(blocked / total)} of all exchanges were blocked.", "Look whether they should be: groundwire tail --verdict block."
         )
     errors = verdicts.get("error", 0)
-    if errors and judged and errors / judged >= 0.01:
+    if errors and errors / total >= 0.01:
         yield Advice(f"{many(errors, 'check')} could not run.", "Look at the stage's time budget and at /ready.")
     if now["cost"]["unpriced"] > now["cost"]["priced"] and now["tokens"]["completion"]:
         yield Advice(

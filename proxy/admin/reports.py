@@ -79,7 +79,11 @@ async def _figures(figures: DatabaseFigures, wanted: Period) -> dict[str, Any]:
 
 
 def figures_of(whole: Bucket) -> dict[str, Any]:
-    """A bucket in words; null where there is nothing to divide."""
+    """A bucket in words; null where there is nothing to divide.
+
+    ``exchanges.judged`` are those of which statements were judged, by verdict. ``exchanges.statuses`` are of 400 and more, without what a
+    policy refused: ``blocked`` has that.
+    """
     saved, tools, compressed = whole.tokens_before - whole.tokens_after, whole.of(ToolRagPanel), whole.of(CompressionPanel)
     tokens = {"before": whole.tokens_before, "after": whole.tokens_after, "prompt": whole.prompt_tokens}
     blocked = {name.removeprefix("block: "): count for name, count in whole.reasons.items() if name.startswith("block: ")}
@@ -87,7 +91,12 @@ def figures_of(whole: Bucket) -> dict[str, Any]:
     warnings = {name: count for name, count in codes.items() if name not in HOUSEKEEPING}
     times = {"provider": whole.provider_ms, "own": whole.own_ms}
     return {
-        "exchanges": {"total": whole.exchanges, "verdicts": ranked(whole.verdicts), "statuses": dict(sorted(whole.statuses.items()))},
+        "exchanges": {
+            "total": whole.exchanges,
+            "verdicts": ranked(whole.verdicts),
+            "judged": ranked(whole.judged),
+            "statuses": dict(sorted(whole.statuses.items())),
+        },
         "caught": {"total": caught(whole)},
         "tokens": tokens
         | {"completion": whole.completion_tokens, "cached": whole.cached_tokens}

@@ -114,6 +114,8 @@ class Bucket(Struct, kw_only=True):
     details: int = 0
     """Exchanges whose detail was read: what follows, but for decisions, is of these. Less than `exchanges` where those are too many.
     """
+    judged: dict[str, int] = field(default_factory=dict)
+    """Exchanges of which statements were judged, by verdict: they have a faithfulness."""
     tokens_before: int = 0
     """Prompt tokens as the client sent them, where they were counted; `tokens_after` are these prompts as they went upstream, by the same
     count: a provider's own would differ where nothing was left out."""

@@ -68,6 +68,18 @@ async def test_what_keeps_a_prompt_in_shape_is_nothing_that_was_caught() -> None
     assert re.search(r'<span class="vh">caught 1, other 1, </span>', html)
 
 
+async def test_judged_are_those_of_which_statements_were_judged() -> None:
+    seen = {"facts": {"faithfulness": 1.0}}
+    text, _ = await page(
+        record(1, detail=seen),
+        record(2, "warn", detail={"facts": {"faithfulness": 0.2}}),
+        record(3, "block", status=400, reason="context_length_exceeded"),
+        record(4, "warn", reason="window_unknown"),
+        record(5, "unsure"),
+    )
+    assert "Held: 1 (every statement held, of 2 judged)" in text.splitlines()
+
+
 async def test_a_days_bar_has_what_was_not_checked_among_what_nobody_decided() -> None:
     _, html = await page(record(1), record(2, "unchecked", reason="unchecked_no_context"))
     assert re.search(r'<span class="vh">held 1, undecided 1, </span>', html)
@@ -165,8 +177,9 @@ async def test_models_are_counted_one_by_one() -> None:
     ("changes", "expected"),
     [
         ({"verdicts": {"pass": 100}, "exchanges": 100, "priced": 100}, []),
-        ({"verdicts": {"pass": 60, "unsure": 40}, "feedback": {"claims:right": 9}}, ["40% of judged answers were left undecided."]),
-        ({"verdicts": {"pass": 10, "unsure": 9}}, []),
+        ({"judged": {"pass": 60, "unsure": 40}, "feedback": {"claims:right": 9}}, ["40% of judged answers were left undecided."]),
+        ({"judged": {"pass": 10, "unsure": 9}}, []),
+        ({"verdicts": {"pass": 60, "unsure": 40}, "judged": {"pass": 60}, "feedback": {"claims:right": 9}}, []),
         ({"feedback": {"claims:right": 5, "claims:wrong": 5}}, ["People called 5 of 10 findings of claims wrong."]),
         ({"feedback": {"claims:right": 2, "claims:wrong": 2}}, []),
         (
@@ -174,7 +187,7 @@ async def test_models_are_counted_one_by_one() -> None:
             ["30% of all exchanges were blocked."],
         ),
         ({"verdicts": {"pass": 100, "error": 3}, "exchanges": 103}, ["3 checks could not run."]),
-        ({"verdicts": {"pass": 90, "warn": 10}}, ["Nobody has said of a finding whether it is right."]),
+        ({"verdicts": {"pass": 90, "warn": 10}, "exchanges": 100}, ["Nobody has said of a finding whether it is right."]),
     ],
 )
 def test_it_advises_what_the_figures_show(changes: dict[str, Any], expected: list[str]) -> None:

@@ -133,7 +133,7 @@ def verdict(outcome: str, code: str, stage: str = "claims", **detail: Any) -> di
 
 async def test_exchanges_are_told_apart_by_verdict_and_by_a_bad_status() -> None:
     found = await figures_of_records(entry(1), entry(2, outcome="warn"), entry(3, outcome="block", status=400))
-    assert {"total": 3, "verdicts": {"block": 1, "pass": 1, "warn": 1}, "statuses": {}} == found["exchanges"]
+    assert {"total": 3, "verdicts": {"block": 1, "pass": 1, "warn": 1}, "judged": {}, "statuses": {}} == found["exchanges"]
 
 
 async def test_what_was_saved_is_of_the_prompts_that_were_counted_by_one_count() -> None:

@@ -74,7 +74,7 @@ def without_records(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def made(source: random.Random, number: int) -> Record:
     quality, told = source.choice((None, 0.25, 1.0)), source.random() < 0.3
-    facts: dict[str, Any] = {"quality": quality} if quality is not None else {}
+    facts: dict[str, Any] = {"quality": quality, "faithfulness": quality} if quality is not None else {}
     verdict = {"stage": "history", "outcome": "warn", "code": "DISTRACTION", "detail": {"severity": source.choice(("LOW", "HIGH"))}}
     one = make_record(
         number,
@@ -123,6 +123,7 @@ def wanted(there: Sequence[Record], since: float, until: float) -> dict[str, Any
         "duration_ms": pytest.approx(sum(one.duration_ms for one in found)),
         "prompt_tokens": sum(one.prompt_tokens or 0 for one in found),
         "completion_tokens": sum(one.completion_tokens or 0 for one in found),
+        "judged": dict(Counter(one.outcome for one in found if "faithfulness" in one.detail["facts"])),
         "tokens_before": sum(before for before, _ in contexts),
         "tokens_after": sum(after for _, after in contexts),
         "saved_tokens": {"openai/gpt-4o-mini": sum(before - after for before, after in contexts)}
