@@ -177,6 +177,15 @@ def _written(rule: RuleSettings, value: float | None) -> str:
     return amounts.dollars(value) if rule.figure == "spend_usd" else amounts.milliseconds(value)
 
 
+_News = tuple[Event, str]
+"""What has happened to a rule, and the line that the log gets."""
+
+
+def _log(news: Sequence[_News]) -> None:
+    for event, line in news:
+        log.log(logging.INFO if event == "cleared" else logging.WARNING, "%s", line)
+
+
 class Alerts:
     """The task of one process."""
 
@@ -267,11 +276,12 @@ class Alerts:
         self._row = row
         if row.holder != self._name and now < row.until < now + 2 * _SENDING_S:
             return False
-        await self._move(row, now)
+        news = await self._move(row, now)
         due = any(letter.due <= now for letter in row.outbox)
         row.holder, row.until = self._name, now + (_SENDING_S if due else _LEAD_S)
         if not await self._swap(row, version):
-            return False
+            return False  # another process was first: it tells
+        _log(news)
         if due:
             await self._deliver(row, now)
             row.until = now + _LEAD_S  # where sending took longer, it has to say so again
@@ -293,8 +303,9 @@ class Alerts:
     async def _swap(self, row: _Row, version: int) -> bool:
         return await self._memory.swap(KEY, msgspec.json.encode(row), version, "")
 
-    async def _move(self, row: _Row, now: float) -> None:
-        """Every rule on to `now`, and into the outbox what is to be told. Raises `StoreUnavailable`."""
+    async def _move(self, row: _Row, now: float) -> list[_News]:
+        """Every rule on to `now`, and into the outbox what is to be told; returns that for the log. Raises `StoreUnavailable`."""
+        news: list[_News] = []
         row.rules = {rule.title: row.rules.get(rule.title, RuleState()) for rule in self._settings.rules if rule.figure != "store_away_s"}
         row.failed = {name: why for name, why in row.failed.items() if name in self._settings.channels}
         windows: dict[tuple[float, str | None], Bucket] = {}
@@ -308,26 +319,26 @@ class Alerts:
                 if window not in windows:
                     windows[window] = await self._figures_of(rule.route).whole(now - rule.window_s, now)
                 measured = FIGURES[rule.figure][1](windows[window])
-            self._step(row, rule, measured, now)
+            news += self._step(row, rule, measured, now)
         weekly = self._settings.weekly
         if weekly is not None and (due := slot(weekly, now)) != row.reported:
             if row.reported and due > row.reported:
                 period = {"since": due - WEEK_S, "until": due}
                 row.outbox += [_letter(channel, "report", now, period) for channel in weekly.channels]
             row.reported = due
+        return news
 
     def _figures_of(self, route: str | None) -> DatabaseFigures:
         """Of all exchanges, or of one route's."""
         return self._figures if route is None else DatabaseFigures(self._database, only=("route", route.rstrip("/")))
 
-    def _step(self, row: _Row, rule: RuleSettings, measured: Measured, now: float) -> None:
+    def _step(self, row: _Row, rule: RuleSettings, measured: Measured, now: float) -> list[_News]:
         state = row.rules.setdefault(rule.title, RuleState())
         since = state.since
         event = step(rule, state, measured, now)
         if event is None:
-            return
+            return []
         (value, count), text = measured, in_words(rule, event, measured, self._settings.dashboard_url)
-        log.warning("%s", text.partition("\n")[0]) if event != "cleared" else log.info("%s", text.partition("\n")[0])
         data = {"event": event, "rule": rule.title, "figure": rule.figure, "route": rule.route, "value": value, "count": count, "at": now}
         data |= {
             "above": rule.threshold,
@@ -337,13 +348,14 @@ class Alerts:
         }
         for channel in rule.channels or tuple(self._settings.channels):
             row.outbox.append(_letter(channel, event, now, data, text, rule.title))
+        return [(event, text.partition("\n")[0])]
 
     async def _look_at_store(self, away_s: float) -> None:
         """In the process that led last, and in one that has told of it: one of all rings."""
         now = time.time()
         for rule in self._settings.rules:
             if rule.figure == "store_away_s" and (away_s or rule.title in self._own.rules):
-                self._step(self._own, rule, (away_s, None), now)
+                _log(self._step(self._own, rule, (away_s, None), now))
         if self._own.outbox:
             await self._deliver(self._own, now)
 

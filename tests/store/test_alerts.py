@@ -168,12 +168,13 @@ async def test_a_restart_does_not_ring_again(database: Database) -> None:
     assert ([("unsure", "firing")], {"firing": ["unsure"]}) == (events(sink), after.alerts.state)
 
 
-async def test_two_that_look_at_once_ring_once(database: Database) -> None:
+async def test_those_that_look_at_once_ring_once_and_log_it_once(database: Database, caplog: pytest.LogCaptureFixture) -> None:
     async with ScriptedUpstream(reply({})) as sink:
         watches = [Watch(database, sink, name) for name in "abcd"]
         await fill(database, ["unsure"] * 10)
         assert 1 == sum(await asyncio.gather(*(watch.look(0) for watch in watches)))
     assert [("unsure", "firing")] == events(sink)
+    assert 1 == sum("rings above" in line for line in caplog.messages)
 
 
 async def test_a_message_that_is_not_taken_is_tried_again_under_its_id_and_given_up(database: Database) -> None:
