@@ -104,10 +104,13 @@ def count_once(rounds: int) -> dict[str, list[float]]:
     histogram = Histogram("h", "h", ("x",), buckets=OVERHEAD_EDGES_S, registry=registry).labels("1")
 
     def counting(exchange: Exchange) -> Callable[[], None]:
+        done = {"route": "/rag", "verdict": "pass", "status": 200, "overhead_ms": 0.2, "exchange": exchange}
+        usage = exchange.answer.usage if exchange.answer is not None else None
+
         def once() -> None:
             upstream.answered(200, 0.3)
             upstream.ended(0.9)
-            metrics.exchange(Finished(id="gw_1", route="/rag", verdict="pass", status=200, overhead_ms=0.2, exchange=exchange))
+            metrics.exchange(Finished(id="gw_1", usage=usage, **done))
 
         return once
 

@@ -137,6 +137,7 @@ def alone(folder: Path) -> dict[str, float]:
     finished = Finished(
         id="gw_0660cf058a078b85543e75d1590c",
         exchange=exchange,
+        usage=exchange.answer.usage,
         status=200,
         verdict="pass",
         method="POST",

@@ -87,7 +87,8 @@ OPERATIONS: tuple[Operation, ...] = (
     Operation(
         "GET",
         f"{API}/report",
-        "a period's figures (the last day without `since`) beside those of the period before, as `groundwire report` has them",
+        "a period's figures (the last day without `since`) beside those of the period before, as `groundwire report` has them; "
+        "`exchanges.statuses` leave out what a policy refused, which `blocked` has",
         ("since", "until", "route"),
     ),
     Operation(

@@ -349,7 +349,7 @@ class App:
 
     @property
     def _counts_at_start(self) -> bool:
-        """Whether the vocabulary is read at start: where a policy says so, and where what keys have used is counted on the event loop."""
+        """Whether the vocabulary is read at start: where a policy says so, and where what keys take is counted."""
         early = any(route.default.load_models == "at_start" and route.default.pipeline.stages for route in self.routes)
         return early or self._has_builtin or self.admissions is not None
 

@@ -16,7 +16,7 @@ import logging
 import math
 import time
 import uuid
-from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from datetime import UTC, datetime, timedelta
 from typing import Any, Literal
 
@@ -46,16 +46,22 @@ KEY = "alerts:lead"
 _BEAT_S, _LEAD_S, _SENDING_S = 3.0, 12.0, 120.0
 """Between two looks at the row, at most; so long a process leads that says nothing more; and so long one that is sending."""
 _NOT_ENDED = ("pending", "interrupted")
-_NOT_JUDGED = (*_NOT_ENDED, "skipped", "unchecked", "upstream_error")
 _UNSUPPORTED = ("claims_contradicted", "claims_unsupported", "hallucination_detected")
 _SUBJECTS: Mapping[Event, str] = {"firing": "rings", "repeated": "still rings", "cleared": "has cleared"}
 _SEEN_FAILED = 20
 """Channels that failed, of which the row keeps the reason."""
 
 
-def _share(whole: Bucket, number: int, besides: Iterable[str] = _NOT_JUDGED) -> Measured:
-    count = sum(whole.verdicts.values()) - sum(whole.verdicts.get(name, 0) for name in besides)
+def _share(number: int, count: int) -> Measured:
     return (min(1.0, number / count) if count else None), count
+
+
+def _of_judged(whole: Bucket, number: int) -> Measured:
+    return _share(number, sum(whole.judged.values()))
+
+
+def _of_ended(whole: Bucket, number: int) -> Measured:
+    return _share(number, sum(count for verdict, count in whole.verdicts.items() if verdict not in _NOT_ENDED))
 
 
 def _time(counts: Mapping[str, int]) -> Measured:
@@ -63,15 +69,15 @@ def _time(counts: Mapping[str, int]) -> Measured:
 
 
 FIGURES: Mapping[str, tuple[str, Callable[[Bucket], Measured]]] = {
-    "unsure": ("unsure answers, of those that were judged", lambda b: _share(b, b.verdicts.get("unsure", 0))),
+    "unsure": ("unsure answers, of those that were judged", lambda b: _of_judged(b, b.judged.get("unsure", 0))),
     "unsupported": (
         "answers with a statement that is contradicted or unsupported, of those that were judged",
-        lambda b: _share(b, sum(b.warnings.get(code, 0) for code in _UNSUPPORTED)),
+        lambda b: _of_judged(b, sum(b.warnings.get(code, 0) for code in _UNSUPPORTED)),
     ),
-    "blocked": ("blocked exchanges, of all that ended", lambda b: _share(b, b.verdicts.get("block", 0), _NOT_ENDED)),
+    "blocked": ("blocked exchanges, of all that ended", lambda b: _of_ended(b, b.verdicts.get("block", 0))),
     "errors": (
         "exchanges in which the provider gave no whole answer or a check could not run, of all that ended",
-        lambda b: _share(b, b.verdicts.get("upstream_error", 0) + b.verdicts.get("error", 0), _NOT_ENDED),
+        lambda b: _of_ended(b, b.verdicts.get("upstream_error", 0) + b.verdicts.get("error", 0)),
     ),
     "spend_usd": ("USD spent, by the list of prices", lambda b: (b.cost_usd, None)),
     "provider_p95_ms": ("95th percentile of the providers' time", lambda b: _time(b.provider_ms)),
@@ -171,6 +177,15 @@ def _written(rule: RuleSettings, value: float | None) -> str:
     return amounts.dollars(value) if rule.figure == "spend_usd" else amounts.milliseconds(value)
 
 
+_News = tuple[Event, str]
+"""What has happened to a rule, and the line that the log gets."""
+
+
+def _log(news: Sequence[_News]) -> None:
+    for event, line in news:
+        log.log(logging.INFO if event == "cleared" else logging.WARNING, "%s", line)
+
+
 class Alerts:
     """The task of one process."""
 
@@ -261,11 +276,12 @@ class Alerts:
         self._row = row
         if row.holder != self._name and now < row.until < now + 2 * _SENDING_S:
             return False
-        await self._move(row, now)
+        news = await self._move(row, now)
         due = any(letter.due <= now for letter in row.outbox)
         row.holder, row.until = self._name, now + (_SENDING_S if due else _LEAD_S)
         if not await self._swap(row, version):
-            return False
+            return False  # another process was first: it tells
+        _log(news)
         if due:
             await self._deliver(row, now)
             row.until = now + _LEAD_S  # where sending took longer, it has to say so again
@@ -287,8 +303,9 @@ class Alerts:
     async def _swap(self, row: _Row, version: int) -> bool:
         return await self._memory.swap(KEY, msgspec.json.encode(row), version, "")
 
-    async def _move(self, row: _Row, now: float) -> None:
-        """Every rule on to `now`, and into the outbox what is to be told. Raises `StoreUnavailable`."""
+    async def _move(self, row: _Row, now: float) -> list[_News]:
+        """Every rule on to `now`, and into the outbox what is to be told; returns that for the log. Raises `StoreUnavailable`."""
+        news: list[_News] = []
         row.rules = {rule.title: row.rules.get(rule.title, RuleState()) for rule in self._settings.rules if rule.figure != "store_away_s"}
         row.failed = {name: why for name, why in row.failed.items() if name in self._settings.channels}
         windows: dict[tuple[float, str | None], Bucket] = {}
@@ -302,26 +319,26 @@ class Alerts:
                 if window not in windows:
                     windows[window] = await self._figures_of(rule.route).whole(now - rule.window_s, now)
                 measured = FIGURES[rule.figure][1](windows[window])
-            self._step(row, rule, measured, now)
+            news += self._step(row, rule, measured, now)
         weekly = self._settings.weekly
         if weekly is not None and (due := slot(weekly, now)) != row.reported:
             if row.reported and due > row.reported:
                 period = {"since": due - WEEK_S, "until": due}
                 row.outbox += [_letter(channel, "report", now, period) for channel in weekly.channels]
             row.reported = due
+        return news
 
     def _figures_of(self, route: str | None) -> DatabaseFigures:
         """Of all exchanges, or of one route's."""
         return self._figures if route is None else DatabaseFigures(self._database, only=("route", route.rstrip("/")))
 
-    def _step(self, row: _Row, rule: RuleSettings, measured: Measured, now: float) -> None:
+    def _step(self, row: _Row, rule: RuleSettings, measured: Measured, now: float) -> list[_News]:
         state = row.rules.setdefault(rule.title, RuleState())
         since = state.since
         event = step(rule, state, measured, now)
         if event is None:
-            return
+            return []
         (value, count), text = measured, in_words(rule, event, measured, self._settings.dashboard_url)
-        log.warning("%s", text.partition("\n")[0]) if event != "cleared" else log.info("%s", text.partition("\n")[0])
         data = {"event": event, "rule": rule.title, "figure": rule.figure, "route": rule.route, "value": value, "count": count, "at": now}
         data |= {
             "above": rule.threshold,
@@ -331,13 +348,14 @@ class Alerts:
         }
         for channel in rule.channels or tuple(self._settings.channels):
             row.outbox.append(_letter(channel, event, now, data, text, rule.title))
+        return [(event, text.partition("\n")[0])]
 
     async def _look_at_store(self, away_s: float) -> None:
         """In the process that led last, and in one that has told of it: one of all rings."""
         now = time.time()
         for rule in self._settings.rules:
             if rule.figure == "store_away_s" and (away_s or rule.title in self._own.rules):
-                self._step(self._own, rule, (away_s, None), now)
+                _log(self._step(self._own, rule, (away_s, None), now))
         if self._own.outbox:
             await self._deliver(self._own, now)
 

@@ -35,7 +35,6 @@ _MIN_COUNT, _MIN_SAID = 20, 5
 _TOP = 12
 _NO_FINDING = re.compile(r"^(upstream_|judge_)|_unchecked$|_length_exceeded$")
 """Codes that say nothing of a text, beside those of housekeeping."""
-_JUDGED = ("pass", "unsure", "warn", "block", "error")
 
 
 class Tile(Struct, frozen=True):
@@ -73,7 +72,9 @@ async def report_page(
 
 def _made(report: Mapping[str, Any], days: Sequence[Bucket], models: Sequence[dict[str, Any]], price: Price) -> tuple[str, str]:
     now, before = report["figures"], report["before"]["figures"] if report["before"] else None
-    priced = [row | {"saved_usd": _saved_usd(row, price)} for row in models]
+    saved_tokens = now["tokens"]["saved_by_model"]
+    rows = [row | {"saved_tokens": saved_tokens.get(f"{row['upstream']}/{row['model']}", 0)} for row in models]
+    priced = [row | {"saved_usd": _saved_usd(row, price)} for row in rows]
     saved_usd = [row["saved_usd"] for row in priced if row["saved_usd"] is not None]
     saved = sum(saved_usd) if saved_usd else None
     tiles, advices = list(_tiles(now, before, saved)), list(advice(now))
@@ -82,6 +83,7 @@ def _made(report: Mapping[str, Any], days: Sequence[Bucket], models: Sequence[di
         "when": f"{when} UTC",
         "report": report,
         "now": now,
+        "nothing": _nothing(report),
         "tiles": tiles,
         "caught": _caught(now)[:_TOP],
         "days": [_bar(day) for day in days],
@@ -96,10 +98,9 @@ def _made(report: Mapping[str, Any], days: Sequence[Bucket], models: Sequence[di
 
 def _lines(report: Mapping[str, Any], tiles: Sequence[Tile], advices: Sequence[Advice]) -> Iterator[str]:
     """The page in a few lines."""
-    now, newest = report["figures"], report["newest"]
+    now = report["figures"]
     if not now["exchanges"]["total"]:
-        none = "There are none at all yet: point a client's base_url at the server, as groundwire serve prints it, and ask again."
-        yield f"No exchanges in this time. {f'The last one came on {_day(newest)}.' if newest is not None else none}"
+        yield " ".join(_nothing(report))
     yield from (f"{tile.name}: {tile.figure} ({tile.below})" for tile in tiles)
     yield from (f"Caught: {many(count, 'exchange')}, {words} ({code})" for words, code, count in _caught(now)[:_TOP])
     if (shadow := now["shadow"])["judged"]:
@@ -109,6 +110,18 @@ def _lines(report: Mapping[str, Any], tiles: Sequence[Tile], advices: Sequence[A
     if report["waiting"]:
         yield f"Quarantine: {many(report['waiting'], 'piece')} waiting for a decision now"
     yield from ("To tune:", *(f"- {one.seen} {one.do}" for one in advices)) if advices else ()
+
+
+def _nothing(report: Mapping[str, Any]) -> tuple[str, str]:
+    """What to say of a time without exchanges, and what to do."""
+    newest, others, route = report["newest"], report["other_routes"], report["route"]
+    of = "" if route is None else f" of route {route or '/'}"
+    if newest is not None:
+        return f"No exchanges{of} in this time.", f"The last one came on {_day(newest)}."
+    if others:
+        return f"No exchanges{of}.", f"Routes with exchanges are {', '.join(other or '/' for other in others)}."
+    none = "There are none at all yet: point a client's base_url at the server, as groundwire serve prints it, and ask again."
+    return "No exchanges in this time.", none
 
 
 def _day(at: float) -> str:
@@ -122,8 +135,8 @@ def _saved_usd(row: Mapping[str, Any], price: Price) -> float | None:
 
 
 def judged_of(now: Mapping[str, Any]) -> int:
-    """Exchanges whose answers were judged."""
-    return sum(now["exchanges"]["verdicts"].get(name, 0) for name in _JUDGED)
+    """Exchanges of whose answers statements were judged."""
+    return sum(now["exchanges"]["judged"].values())
 
 
 def _tiles(now: Mapping[str, Any], before: Mapping[str, Any] | None, saved_usd: float | None) -> Iterator[Tile]:
@@ -178,7 +191,7 @@ def _bar(day: Bucket) -> dict[str, Any]:
 def advice(now: Mapping[str, Any]) -> Iterator[Advice]:
     """What the figures of a report suggest."""
     verdicts, judged, total = now["exchanges"]["verdicts"], judged_of(now), now["exchanges"]["total"]
-    unsure = verdicts.get("unsure", 0)
+    unsure = now["exchanges"]["judged"].get("unsure", 0)
     if judged >= _MIN_COUNT and unsure / judged >= _MANY_UNSURE:
         yield Advice(
             f"{share(unsure / judged)} of judged answers were left undecided.", "Give the policy a judge, and try it: groundwire tune."
@@ -187,7 +200,7 @@ def advice(now: Mapping[str, Any]) -> Iterator[Advice]:
         if said["looked_at"] >= _MIN_SAID and said["precision"] < _LOW_PRECISION:
             words = f"People called {said['looked_at'] - said['right']} of {said['looked_at']} findings of {stage} wrong."
             yield Advice(words, f"Let {stage} only annotate, or raise its threshold; groundwire feedback export has the cases.")
-    if not now["feedback"] and judged >= _MIN_COUNT and (verdicts.get("warn") or verdicts.get("block") or unsure):
+    if not now["feedback"] and total >= _MIN_COUNT and (verdicts.get("warn") or verdicts.get("block") or verdicts.get("unsure")):
         yield Advice(
             "Nobody has said of a finding whether it is right.", "A few on the dashboard tell how right each stage is with your texts."
         )
@@ -197,7 +210,7 @@ def advice(now: Mapping[str, Any]) -> Iterator[Advice]:
             f"{share(blocked / total)} of all exchanges were blocked.", "Look whether they should be: groundwire tail --verdict block."
         )
     errors = verdicts.get("error", 0)
-    if errors and judged and errors / judged >= 0.01:
+    if errors and errors / total >= 0.01:
         yield Advice(f"{many(errors, 'check')} could not run.", "Look at the stage's time budget and at /ready.")
     if now["cost"]["unpriced"] > now["cost"]["priced"] and now["tokens"]["completion"]:
         yield Advice(

@@ -52,9 +52,12 @@ def panels_of(stages: Sequence[type[Stage]]) -> tuple[type[StagePanel], ...]:
 async def make_report(
     database: Database, panels: Sequence[type[StagePanel]], wanted: Period, route: str | None, source: str
 ) -> dict[str, Any]:
-    """As JSON; `route` is a prefix, "" for the route without one, None for all, and `source` names the store. Raises `StoreUnavailable`."""
+    """As JSON; `route` is a prefix, "" for the route without one, None for all, and `source` names the store.
+
+    ``other_routes`` are those that there are exchanges of, where there are none of `route` at any time. Raises `StoreUnavailable`.
+    """
     figures, earlier = DatabaseFigures(database, panels, only=None if route is None else ("route", route)), wanted.before()
-    now = await _figures(figures, wanted)
+    now, newest = await _figures(figures, wanted), await figures.newest()
     return {
         "object": "report",
         "period": wanted.as_json(),
@@ -63,7 +66,8 @@ async def make_report(
         "figures": now,
         "before": {"period": earlier.as_json(), "figures": await _figures(figures, earlier)} if earlier is not None else None,
         "waiting": (await DatabaseQuarantine(database).counts())["pending"],
-        "newest": await figures.newest(),
+        "newest": newest,
+        "other_routes": await DatabaseFigures(database).routes() if route is not None and newest is None else [],
     }
 
 
@@ -75,7 +79,11 @@ async def _figures(figures: DatabaseFigures, wanted: Period) -> dict[str, Any]:
 
 
 def figures_of(whole: Bucket) -> dict[str, Any]:
-    """A bucket in words; null where there is nothing to divide."""
+    """A bucket in words; null where there is nothing to divide.
+
+    ``exchanges.judged`` are those of which statements were judged, by verdict. ``exchanges.statuses`` are of 400 and more, without what a
+    policy refused: ``blocked`` has that.
+    """
     saved, tools, compressed = whole.tokens_before - whole.tokens_after, whole.of(ToolRagPanel), whole.of(CompressionPanel)
     tokens = {"before": whole.tokens_before, "after": whole.tokens_after, "prompt": whole.prompt_tokens}
     blocked = {name.removeprefix("block: "): count for name, count in whole.reasons.items() if name.startswith("block: ")}
@@ -83,11 +91,16 @@ def figures_of(whole: Bucket) -> dict[str, Any]:
     warnings = {name: count for name, count in codes.items() if name not in HOUSEKEEPING}
     times = {"provider": whole.provider_ms, "own": whole.own_ms}
     return {
-        "exchanges": {"total": whole.exchanges, "verdicts": ranked(whole.verdicts), "statuses": dict(sorted(whole.statuses.items()))},
+        "exchanges": {
+            "total": whole.exchanges,
+            "verdicts": ranked(whole.verdicts),
+            "judged": ranked(whole.judged),
+            "statuses": dict(sorted(whole.statuses.items())),
+        },
         "caught": {"total": caught(whole)},
         "tokens": tokens
         | {"completion": whole.completion_tokens, "cached": whole.cached_tokens}
-        | {"saved": saved, "saved_share": ratio(saved, whole.tokens_before)},
+        | {"saved": saved, "saved_share": ratio(saved, whole.tokens_before), "saved_by_model": ranked(whole.saved_tokens)},
         "cost": {
             "usd": round(whole.cost_usd, 6) if whole.priced else None,
             "priced": whole.priced,

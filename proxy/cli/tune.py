@@ -249,6 +249,8 @@ class _Replaying:
             why = "its route is gone"
         elif answer is None:
             why = "no answer was stored, as it was refused before or failed"
+        elif "upstream_error" in (row.outcome, *(verdict.outcome for verdict in detail.verdicts)):
+            why = "its answer broke off, as the provider failed"
         else:
             try:
                 exchange = exchange_of(row, detail, answer, route.default.label, route.upstream.upstream.catalogue_name(row.model))

@@ -60,7 +60,7 @@ class Delivery(Struct):
     """From then on, how long further attempts may take."""
     keep: Callable[[], Awaitable[None]] | None = None
     """Remembers the turn, where a client may go on from it by the answer's name alone."""
-    settle: Callable[[], None] | None = None
+    settle: Callable[[], Awaitable[None]] | None = None
     """Tells that the answer has left, and what it took is known, though its checks go on."""
 
     def headers(self, verdict: str) -> RawHeaders:
@@ -157,7 +157,7 @@ async def deliver_body(d: Delivery) -> None:
         else:  # nobody waits long for what changes nothing: the record will have it
             await _leave(d, body, last_byte, "pending")
             if d.settle is not None:
-                d.settle()
+                await d.settle()
         await checking
     finally:
         if not checking.done():  # the client has gone
@@ -175,7 +175,7 @@ async def _leave(d: Delivery, body: bytes, last_byte: float, verdict: str) -> No
 async def _check_afterwards(d: Delivery) -> None:
     """Run the checks of an answer that has left: its client may ask the next question meanwhile."""
     if d.settle is not None:
-        d.settle()
+        await d.settle()
     await _check(d)
 
 

@@ -7,7 +7,7 @@ from typing import Any, Literal
 
 import msgspec
 from msgspec import Struct, field
-from msgspec.structs import replace
+from msgspec.structs import astuple, replace
 
 
 class ToolCall(Struct, frozen=True):
@@ -51,7 +51,7 @@ class Choice(Struct, frozen=True):
 
 
 class Usage(Struct, frozen=True):
-    """Token counts as the upstream reported them."""
+    """Token counts as the upstream reported them, or as they were counted where it did not."""
 
     prompt_tokens: int
     completion_tokens: int
@@ -61,6 +61,14 @@ class Usage(Struct, frozen=True):
     """What it put into its cache."""
     reasoning_tokens: int = 0
     """The part of the completion that is thoughts."""
+    estimated: bool = False
+    """Whether this proxy has counted it."""
+
+
+def total_usage(several: Sequence[Usage]) -> Usage:
+    """All of them together."""
+    prompt, completion, cached, written, reasoning = (sum(counts) for counts in zip(*(astuple(one)[:5] for one in several), strict=True))
+    return Usage(prompt, completion, cached, written, reasoning, estimated=any(one.estimated for one in several))
 
 
 class Answer(Struct, frozen=True):

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from msgspec import UNSET, Struct, UnsetType, field
 
-from proxy.exchange.answers import Answer, Usage
+from proxy.exchange.answers import Answer, Usage, total_usage
 
 if TYPE_CHECKING:
     from proxy.exchange import Exchange, Findings, Message, Prompt, Verdict
@@ -131,14 +131,7 @@ class Attempts(Struct, eq=False):
     def usage(self) -> Usage | None:
         """Of all attempts that reported theirs; None where none did."""
         found = [usage for attempt in self._all if (usage := attempt.upstream_answer.usage) is not None]
-        if not found:
-            return None
-        return Usage(
-            sum(usage.prompt_tokens for usage in found),
-            sum(usage.completion_tokens for usage in found),
-            sum(usage.cached_tokens for usage in found),
-            sum(usage.written_tokens for usage in found),
-        )
+        return total_usage(found) if found else None
 
 
 def _restore(exchange: Exchange, attempt: Attempt, findings: Findings) -> None:

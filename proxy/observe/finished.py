@@ -9,7 +9,7 @@ from __future__ import annotations
 from msgspec import Struct
 
 from proxy.errors import ProxyError
-from proxy.exchange import Exchange, Usage
+from proxy.exchange import Exchange, Facts, Usage
 
 MAX_NAME_CHARS = 200
 """Longest name that a client may put into a line."""
@@ -46,7 +46,7 @@ class Finished(Struct, frozen=True, kw_only=True):
     model: str = ""
     """Of a path that is passed through, where its answer says who answered."""
     usage: Usage | None = None
-    """Of a path that is passed through, where its answer says so."""
+    """What it took: as the upstream says, or as it was counted where that says nothing (`proxy.server.usage`); None where none answered."""
     usd: float | None = None
     """What it has cost, where the answer says so."""
     error: ProxyError | None = None
@@ -62,12 +62,10 @@ class Finished(Struct, frozen=True, kw_only=True):
     @property
     def tokens(self) -> Tokens:
         """Prompt tokens as the client sent them and as they went upstream (the upstream's own figure if it gave one), and the answer's."""
-        if self.exchange is None:
-            return (None, None, None) if self.usage is None else (None, self.usage.prompt_tokens, self.usage.completion_tokens)
-        facts, answer = self.exchange.facts, self.exchange.answer
+        facts = self.exchange.facts if self.exchange is not None else Facts()
         before = facts.context_before.used_tokens if facts.context_before else None
-        if answer is not None and answer.usage is not None:
-            return before, answer.usage.prompt_tokens, answer.usage.completion_tokens
+        if self.usage is not None:
+            return before, self.usage.prompt_tokens, self.usage.completion_tokens
         return before, facts.context.used_tokens if facts.context else None, None
 
 
@@ -108,6 +106,8 @@ class LogLine(Struct, frozen=True, kw_only=True, omit_defaults=True):
     prompt_tokens: int | None = None
     """As it went upstream, by the upstream's own count where it gave one."""
     completion_tokens: int | None = None
+    tokens_estimated: bool = False
+    """Whether this proxy has counted what was taken, as the upstream did not say."""
     attempts: int = 0
     """Calls that upstreams got."""
     duration_ms: float = 0.0
@@ -153,6 +153,7 @@ def log_line(finished: Finished) -> LogLine:
         prompt_tokens_before=before,
         prompt_tokens=prompt,
         completion_tokens=completion,
+        tokens_estimated=finished.usage is not None and finished.usage.estimated,
         attempts=finished.tries + error.attempts if error is not None else finished.tries,
         duration_ms=round(finished.duration_ms, 3),
         overhead_ms=round(finished.overhead_ms, 3),

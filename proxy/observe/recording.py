@@ -17,7 +17,7 @@ from typing import Any, Literal, TypeVar
 
 import msgspec
 import orjson
-from msgspec import Struct
+from msgspec import UNSET, Struct
 
 from proxy.exchange import QUIET, Exchange, Facts, Usage, Verdict, unchecked_reason
 from proxy.language.alignment import Run, moved, shared_runs
@@ -315,7 +315,7 @@ def _own_detail(finished: Finished, *, bodies: bool, keys: str = "") -> RecordDe
         return RecordDetail(overhead_ms=overhead_ms, error=told, attempts=attempts, asked_in=finished.asked_in, keys=keys)
     kind, texts = (RecordTexts, _changed_texts(exchange)) if bodies else (RecordDetail, _NO_TEXTS)
     own: dict[str, Any] = {"overhead_ms": overhead_ms, "error": told, "attempts": attempts, "asked_in": finished.asked_in, "keys": keys}
-    made = _detail(exchange, kind, **own, **texts)
+    made = _detail(exchange, kind, usage=_usage(finished.usage), **own, **texts)
     for verdict in made.verdicts:
         if "claims" in verdict.detail and isinstance(claims := verdict.detail["claims"], list):
             verdict.detail["claims"] = placed_claims(claims, exchange, delivered=finished.status < 400)
@@ -334,19 +334,16 @@ def _texts(exchange: Exchange) -> dict[str, Any]:
 
 
 def _cost_usd(finished: Finished, price: Price | None) -> float | None:
-    exchange = finished.exchange
-    if exchange is None:
-        usage, model = finished.usage, finished.model
-    else:
-        usage, model = exchange.answer.usage if exchange.answer is not None else None, exchange.original.model
-    if price is None or usage is None or finished.usd is not None:
+    if price is None or finished.usage is None or finished.usd is not None:
         return finished.usd
-    return price(finished.upstream, model, usage)
+    model = finished.exchange.original.model if finished.exchange is not None else finished.model
+    return price(finished.upstream, model, finished.usage)
 
 
 def inline_detail(exchange: Exchange, verdict: str) -> dict[str, Any]:
     """What goes into the body when the client asks for it inline."""
-    return {"id": exchange.id, "policy": exchange.policy, "verdict": verdict, **plain(_detail(exchange, RecordDetail))}
+    usage = _usage(exchange.answer.usage) if exchange.answer is not None else None
+    return {"id": exchange.id, "policy": exchange.policy, "verdict": verdict, **plain(_detail(exchange, RecordDetail, usage=usage))}
 
 
 def _size(exchange: Exchange) -> int:
@@ -367,7 +364,6 @@ def _detail(exchange: Exchange, kind: type[D], **more: Any) -> D:
         timings_ms={name: round(ms, 3) for name, ms in exchange.timings.items()},
         changes=findings.changes[:],
         skip=sorted(exchange.skip) if exchange.skip else [],
-        usage=_usage(answer.usage) if answer is not None else None,
         answers=[_attempt(exchange, i) for i in range(len(exchange.attempts))] if several else [],
         finish_reasons=[choice.finish_reason for choice in answer.choices] if answer is not None else None,
         **more,
@@ -387,7 +383,9 @@ def _attempt(exchange: Exchange, index: int) -> RecordAttempt:
 
 
 def _usage(usage: Usage | None) -> RecordUsage | None:
-    return RecordUsage(usage.prompt_tokens, usage.completion_tokens, usage.cached_tokens) if usage is not None else None
+    if usage is None:
+        return None
+    return RecordUsage(usage.prompt_tokens, usage.completion_tokens, usage.cached_tokens, usage.estimated or UNSET)
 
 
 def _verdict(verdict: Verdict) -> RecordVerdict:

@@ -24,7 +24,7 @@ from msgspec import Struct
 
 from proxy.config.settings import BuiltinSettings, LiteLLMSettings, OpenAISettings, Settings, UpstreamSettings
 from proxy.errors import ConfigError, ProxyError
-from proxy.exchange import QUIET, Answer, Exchange, HookMark, Verdict
+from proxy.exchange import QUIET, Answer, Exchange, HookMark, Usage, Verdict
 from proxy.observe.finished import PASSED_THROUGH, Finished, LogLine, clipped
 from proxy.ports.upstream import Call, Reply
 
@@ -229,9 +229,8 @@ class ExchangeSpans(Struct, frozen=True):
             "error.type": self.failed,
         }
         if exchange is not None:
-            found |= (
-                _asked(exchange) | _answered(exchange.answer) | {f"groundwire.{name}": getattr(exchange.facts, name) for name in _FACTS}
-            )
+            found |= _asked(exchange) | _answered(exchange.answer) | _used(self.finished.usage)
+            found |= {f"groundwire.{name}": getattr(exchange.facts, name) for name in _FACTS}
         return _carried(found)
 
     def events(self) -> Iterator[tuple[float | None, dict[str, Value]]]:
@@ -303,15 +302,21 @@ def _asked(exchange: Exchange) -> dict[str, Value | None]:
 def _answered(answer: Answer | None) -> dict[str, Value | None]:
     if answer is None:
         return {}
-    found: dict[str, Value | None] = {
+    return {
         "gen_ai.response.model": clipped(answer.model),
         "gen_ai.response.finish_reasons": [clipped(choice.finish_reason or "") for choice in answer.choices] or None,
     }
-    if answer.usage is not None:
-        found["gen_ai.usage.input_tokens"] = answer.usage.prompt_tokens
-        found["gen_ai.usage.output_tokens"] = answer.usage.completion_tokens
-        found["gen_ai.usage.cache_read.input_tokens"] = answer.usage.cached_tokens or None
-    return found
+
+
+def _used(usage: Usage | None) -> dict[str, Value | None]:
+    if usage is None:
+        return {}
+    return {
+        "gen_ai.usage.input_tokens": usage.prompt_tokens,
+        "gen_ai.usage.output_tokens": usage.completion_tokens,
+        "gen_ai.usage.cache_read.input_tokens": usage.cached_tokens or None,
+        "groundwire.tokens_estimated": usage.estimated or None,
+    }
 
 
 def _found(verdict: Verdict) -> dict[str, Value | None]:

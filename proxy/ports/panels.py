@@ -109,14 +109,19 @@ class Bucket(Struct, kw_only=True):
     completion_tokens: int = 0
     cached_tokens: int = 0
     """Of the prompts', what came from providers' caches."""
-    tokens_before: int = 0
-    """Prompt tokens as the client sent them, where they were counted; `tokens_after` are these prompts as they went upstream."""
-    tokens_after: int = 0
     reasons: dict[str, int] = field(default_factory=dict)
     """Exchanges that were refused, failed, were warned of or not checked, by verdict and code: ``block: hallucination_detected``."""
     details: int = 0
     """Exchanges whose detail was read: what follows, but for decisions, is of these. Less than `exchanges` where those are too many.
     """
+    judged: dict[str, int] = field(default_factory=dict)
+    """Exchanges of which statements were judged, by verdict: they have a faithfulness."""
+    tokens_before: int = 0
+    """Prompt tokens as the client sent them, where they were counted; `tokens_after` are these prompts as they went upstream, by the same
+    count: a provider's own would differ where nothing was left out."""
+    tokens_after: int = 0
+    saved_tokens: dict[str, int] = field(default_factory=dict)
+    """The difference, by ``UPSTREAM/MODEL``; below 0 where stages put in more than they left out."""
     warnings: dict[str, int] = field(default_factory=dict)
     """Exchanges with a verdict that warns, refuses or failed, by its code."""
     thresholds: dict[str, int] = field(default_factory=dict)

@@ -23,7 +23,7 @@ from proxy.config.access import Clients
 from proxy.config.keys import KeySettings
 from proxy.config.settings import LocalSettings, Settings
 from proxy.errors import InvalidRequest, PolicyNotAllowed, RateLimited
-from proxy.exchange import Answer, Exchange, Request, Usage
+from proxy.exchange import Exchange, Request, Usage
 from proxy.language.lru import LRU
 from proxy.limits.account import micro
 from proxy.limits.accounts import DatabaseAccounts
@@ -32,7 +32,7 @@ from proxy.limits.keyring import KeyRing
 from proxy.limits.keys import DatabaseKeyDays, DatabaseKeys
 from proxy.limits.limiter import Lease, Limiter, Refused
 from proxy.limits.spending import Spending
-from proxy.observe.finished import CLIENT_CLOSED_REQUEST, Finished
+from proxy.observe.finished import Finished
 from proxy.observe.metrics import Metrics
 from proxy.observe.recording import Price
 from proxy.offloop import run_in_thread_if_large
@@ -88,10 +88,6 @@ _BYTES_A_TOKEN, _TOKENS_A_FILE = 4, 1000
 """Of a body that no dialect reads, and of a picture, sound or sealed thought in it: guesses, which the answer's own figures correct."""
 _ENCODED, _ENCODED_BYTES = re.compile(rb"(?:data:[^,]{1,100},)?[\w+/=-]+"), 2000
 """What stands for a file: base64, and so long that it is no name."""
-_ON_ITS_WAY_TOKENS = 5
-"""What a provider writes before it sees that nobody reads: at 100 tokens a second, 50 ms away."""
-_COUNTED_CHARS = 20_000
-"""Of an answer without figures; a longer text would hold up the event loop, and is guessed by its length."""
 _MOST_TOKENS = 10**9
 """More than any request takes. An upstream may report anything, and a figure that no column holds would keep all that waits unsettled."""
 _KEYS_REMEMBERED = 10_000
@@ -310,30 +306,17 @@ class Admission:
         if exchange is None:
             usage = finished.usage or self.usage
             return (_possible(usage), True) if usage is not None else (Usage(self._input_tokens, 0), False)
-        if exchange.attempts.several and (usage := exchange.attempts.usage()) is not None:
-            return _possible(usage), True
         answer = exchange.upstream_answer if exchange.upstream_answer is not None else exchange.answer
-        if answer is None:
+        if answer is None or finished.usage is None:
             return Usage(self._input_tokens, 0), False
-        found = _possible(self._of_answer(finished, exchange, answer))
-        self._learn(exchange, found, answer)
+        found = _possible(finished.usage)
+        if not exchange.attempts.several:
+            self._learn(exchange, found, len(answer.choices))
         return found, True
 
-    def _of_answer(self, finished: Finished, exchange: Exchange, answer: Answer) -> Usage:
-        """As the upstream says it; what came is counted where it says nothing, or did not come to its end."""
-        whole = answer.choices and all(choice.finish_reason is not None for choice in answer.choices)
-        if whole and answer.usage is not None:
-            return answer.usage
-        info = self._every.tokens.model(exchange.model)
-        texts = [text for c in answer.choices for text in (c.text, c.refusal, c.reasoning, *c.inputs, *(t.arguments for t in c.tool_calls))]
-        output = sum(self._every.tokens.count_text(t, info) if len(t) <= _COUNTED_CHARS else len(t) // _BYTES_A_TOKEN for t in texts if t)
-        output += _ON_ITS_WAY_TOKENS if finished.status == CLIENT_CLOSED_REQUEST and not whole else 0
-        before = answer.usage or Usage(self._input_tokens or (exchange.facts.context.used_tokens if exchange.facts.context else 0), 0)
-        return Usage(before.prompt_tokens, max(before.completion_tokens, output), before.cached_tokens, before.written_tokens)
-
-    def _learn(self, exchange: Exchange, usage: Usage, answer: Answer) -> None:
+    def _learn(self, exchange: Exchange, usage: Usage, choices: int) -> None:
         """What answers of this key and model usually take, each choice."""
-        by, output = (self._key.name, exchange.original.model), usage.completion_tokens // max(1, len(answer.choices))
+        by, output = (self._key.name, exchange.original.model), usage.completion_tokens // max(1, choices)
         self._every.usual.put(by, max(output, int((self._every.usual.get(by) or 0) * _FADES)))
 
 
@@ -351,7 +334,8 @@ def _look_at(body: bytes) -> tuple[dict[str, Any] | None, int]:
 def _possible(usage: Usage) -> Usage:
     """What an upstream reports, as far as it can be true."""
     told = usage.prompt_tokens, usage.completion_tokens, usage.cached_tokens, usage.written_tokens
-    return Usage(*(min(max(0, tokens), _MOST_TOKENS) for tokens in told))
+    prompt, completion, cached, written = (min(max(0, tokens), _MOST_TOKENS) for tokens in told)
+    return Usage(prompt, completion, cached, written)
 
 
 def without_upstreams(headers: Sequence[tuple[str, str]]) -> list[tuple[str, str]]:

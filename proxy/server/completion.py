@@ -235,7 +235,7 @@ class Completion(Handler):
             asked_at=self._asked_at,
             total_s=self.route.upstream.total_s,
             keep=partial(self._keep, exchange) if self._keeps else None,
-            settle=self._settle,
+            settle=self._measure_and_settle,
         )
         if self._policy.pipeline.has_background(exchange):
             await self._wait_for_background(exchange)

@@ -25,7 +25,7 @@ from proxy.errors import (
     UpstreamUnreachable,
     WebSocketRefused,
 )
-from proxy.exchange import Exchange, Unanswered, Verdict
+from proxy.exchange import Exchange, Unanswered, Usage, Verdict
 from proxy.ledger import NOBODY, Holding
 from proxy.observe import logs
 from proxy.observe.finished import CLIENT_CLOSED_REQUEST, Finished, log_line
@@ -35,6 +35,7 @@ from proxy.ports.upstream import OWN, Call, Reply
 from proxy.server.admission import Admission, without_upstreams
 from proxy.server.cross_origin import is_answered, is_preflight, origin_of
 from proxy.server.routes import ActivePolicy, Route, Services
+from proxy.server.usage import usage_of
 from proxy.wire.decisions.asked import Billing
 from proxy.wire.dialect import Dialect
 from proxy.wire.http import asgi
@@ -105,6 +106,9 @@ class Handler(ABC):
         self._error: ProxyError | None = None
         self._bill = Billing()
         """What an answer that was passed through says that it took."""
+        self._usage: Usage | None = None
+        """What an exchange took."""
+        self._measured = False
         self._keeps = False
         """Whether its turn is to be kept."""
         self._alive: KeepAlive | None = None
@@ -336,6 +340,25 @@ class Handler(ABC):
         if self._admission is not None and not self._admission.ended:
             self._admission.end(self._finished(), self._replies)
 
+    async def _measure_and_settle(self) -> None:
+        """The answer has left, though its checks go on: no limit waits for them."""
+        if self._admission is not None:
+            await self._measure()
+            self._settle()
+
+    async def _measure(self) -> None:
+        """What the exchange took, of whoever answered. Once is enough."""
+        exchange = self.exchange
+        if exchange is None or self._measured:
+            return
+        self._usage = exchange.answer.usage if exchange.answer is not None else None
+        if any(200 <= reply.status < 300 for reply in self._replies):
+            try:
+                self._usage = await usage_of(exchange, self._s.tokens, left=self.responder.status == CLIENT_CLOSED_REQUEST)
+            except Exception:  # a record without these figures is better than none
+                log.exception("%s: its tokens could not be counted", self.id)
+        self._measured = True
+
     async def _conclude(self) -> None:
         exchange, pipeline = self.exchange, self._policy.pipeline
         if exchange is not None:
@@ -346,6 +369,7 @@ class Handler(ABC):
                 pipeline.release(exchange)
         for reply in self._replies:
             await reply.close()
+        await self._measure()
         finished = self._finished()
         await self._s.recorder.record(finished)
         if exchange is not None and pipeline.stages and pipeline.learns(exchange):
@@ -376,7 +400,7 @@ class Handler(ABC):
             upstream=upstream,
             asked_in=self._asked_in(upstream) if self._replies else "",
             model=self._bill.model,
-            usage=self._bill.usage,
+            usage=self._usage if exchange is not None else self._bill.usage,
             usd=self._bill.usd,
             tries=tries,
             error=self._error,

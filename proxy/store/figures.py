@@ -57,7 +57,7 @@ def total(buckets: Iterable[Bucket]) -> Bucket | None:
 def add_up(whole: Bucket, part: Bucket) -> None:
     """Add everything that is counted."""
     _add_fields(whole, part, Bucket.__struct_fields__[2:])
-    for counts in (whole.warnings, whole.reasons):
+    for counts in (whole.warnings, whole.reasons, whole.saved_tokens):
         while len(counts) > MAX_CODES + 1:
             _, rarest = min((number, code) for code, number in counts.items() if code != "other")
             raise_count(counts, "other", counts.pop(rarest))
@@ -133,17 +133,13 @@ class DatabaseFigures:
         return [dict(zip(("run_id", "failed", "warned"), row, strict=True)) for row in await self._rows(query)]
 
     async def by_model(self, since: float, until: float, most: int = 100) -> list[dict[str, Any]]:
-        """Exchanges, tokens and cost of each upstream's models, the most asked for first; `saved_tokens` of prompts did not go upstream.
-
-        Raises `StoreUnavailable`.
-        """
-        c, names = records.c, ("upstream", "model", "exchanges", "prompt_tokens", "completion_tokens", "saved_tokens", "cost_usd")
-        saved = func.sum(case((c.prompt_tokens_before.is_not(None), c.prompt_tokens_before - c.prompt_tokens), else_=0))
-        sums = [func.count(), func.sum(c.prompt_tokens), func.sum(c.completion_tokens), saved, func.sum(c.cost_usd)]
+        """Exchanges, tokens and cost of each upstream's models, the most asked for first. Raises `StoreUnavailable`."""
+        c, names = records.c, ("upstream", "model", "exchanges", "prompt_tokens", "completion_tokens", "cost_usd")
+        sums = [func.count(), func.sum(c.prompt_tokens), func.sum(c.completion_tokens), func.sum(c.cost_usd)]
         query = select(c.upstream, c.model, *sums).where(*self._records.within(since, until), c.upstream != "", c.model != "")
         query = query.group_by(c.upstream, c.model).order_by(func.count().desc(), c.upstream, c.model).limit(most)
         rows = [dict(zip(names, row, strict=True)) for row in await self._rows(query)]
-        return [row | {name: int(row[name] or 0) for name in names[2:6]} for row in rows]
+        return [row | {name: int(row[name] or 0) for name in names[2:5]} for row in rows]
 
     async def held_back(self, since: float, until: float, most: int = 10) -> list[dict[str, Any]]:
         """The newest exchanges that a policy in shadow mode would have refused. Raises `StoreUnavailable`."""
@@ -163,6 +159,11 @@ class DatabaseFigures:
         """When the last exchange came; None where there is none. Raises `StoreUnavailable`."""
         rows = await self._rows(select(func.max(records.c.created_at)).where(*self._records.within(0.0, math.inf)))
         return None if rows[0][0] is None else float(rows[0][0])
+
+    async def routes(self, most: int = 50) -> list[str]:
+        """Prefixes of the routes that exchanges came by, in order, at most so many. Raises `StoreUnavailable`."""
+        query = select(records.c.route).where(*self._records.within(0.0, math.inf)).distinct().order_by(records.c.route).limit(most)
+        return [route for (route,) in await self._rows(query)]
 
     async def _rows(self, query: Any) -> Sequence[Any]:
         return await self._database.rows(query, timeout_s=TIMEOUT_S)

@@ -20,7 +20,7 @@ from typing import Any
 
 import msgspec
 from msgspec import Struct
-from sqlalchemy import BigInteger, ColumnElement, Integer, and_, case, cast, func, literal_column, or_, select
+from sqlalchemy import BigInteger, ColumnElement, Integer, and_, cast, func, literal_column, or_, select
 
 from proxy.exchange import Facts
 from proxy.ports.panels import Bucket, StagePanel, raise_count
@@ -71,7 +71,7 @@ log = logging.getLogger(__name__)
 AT_ONCE = 500_000
 """Exchanges that one query goes through: about a second on SQLite."""
 MAX_CODES = 100
-"""Of warnings, in a bucket; more are counted as ``other``."""
+"""Of warnings, and of models with savings, in a bucket; more are counted as ``other``."""
 TIMEOUT_S = 60.0
 """For one query: more than other operations get, as this one may go through very many records."""
 _PAGE = 2000
@@ -152,8 +152,6 @@ class RecordSums:
             "duration_ms": func.sum(c.duration_ms),
             "prompt_tokens": func.sum(c.prompt_tokens),
             "completion_tokens": func.sum(c.completion_tokens),
-            "tokens_before": func.sum(c.prompt_tokens_before),
-            "tokens_after": func.sum(case((c.prompt_tokens_before.is_not(None), c.prompt_tokens), else_=0)),
             "cost_usd": func.sum(c.cost_usd),
             "priced": func.count(c.cost_usd),
         }
@@ -202,7 +200,7 @@ class RecordSums:
         c, read = records.c, 0
         page: Sequence[Any] = ()
         while read < most:
-            query = select(c.created_at, c.id, c.detail).where(*self.within(since, until))
+            query = select(c.created_at, c.id, c.detail, c.outcome, c.upstream, c.model).where(*self.within(since, until))
             if page:
                 at, last = page[-1][0], page[-1][1]
                 # The first condition is what an index can begin at; the second alone would look through all that was read before.
@@ -216,18 +214,26 @@ class RecordSums:
         return read
 
     def _add_details(self, made: Mapping[float, Bucket], grid: Grid, rows: Sequence[Any]) -> None:
-        for i, (created_at, _, detail) in enumerate(rows):
+        for i, (created_at, _, detail, outcome, upstream, model) in enumerate(rows):
             bucket = made[grid.start_at(created_at)]
             bucket.details += 1
             try:
-                self._add(bucket, decode(detail))
+                self._add(bucket, decode(detail), outcome, f"{upstream}/{model}")
             except msgspec.DecodeError:  # another version's: counted, not read
                 continue
             if i % 100 == 99:
                 time.sleep(0)  # lets the event loop's thread have the interpreter
 
-    def _add(self, bucket: Bucket, detail: RecordDetail) -> None:
+    def _add(self, bucket: Bucket, detail: RecordDetail, outcome: str, model: str) -> None:
         facts = detail.facts or Facts()
+        if facts.faithfulness is not None:
+            raise_count(bucket.judged, outcome)
+        if facts.context_before is not None and facts.context is not None:
+            before, after = facts.context_before.used_tokens, facts.context.used_tokens
+            bucket.tokens_before += before
+            bucket.tokens_after += after
+            if before != after:
+                _raise_bounded(bucket.saved_tokens, model, before - after)
         for name, threshold in _SHARES:
             if facts.context is not None and facts.context.share >= threshold:
                 raise_count(bucket.thresholds, name)

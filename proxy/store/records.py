@@ -17,7 +17,7 @@ from types import UnionType
 from typing import Any, Protocol, TypeVar, get_args, get_origin
 
 import msgspec
-from msgspec import Struct, field
+from msgspec import UNSET, Struct, UnsetType, field
 from sqlalchemy import Select, func, or_, select
 
 from proxy.exchange import Facts, warning_codes
@@ -57,11 +57,13 @@ class RecordVerdict(Struct, frozen=True, omit_defaults=True):
 
 
 class RecordUsage(Struct, frozen=True):
-    """Tokens as the upstream counted them."""
+    """Tokens as the upstream counted them, or as this proxy did where the upstream did not say, or broke off."""
 
     prompt: int = 0
     completion: int = 0
     cached: int = 0
+    estimated: bool | UnsetType = UNSET
+    """True where the proxy has counted them."""
 
 
 class RecordAttempt(Struct, frozen=True, omit_defaults=True):
@@ -202,7 +204,7 @@ class Record(msgspec.Struct, frozen=True, kw_only=True):
     overhead_ms: float | None = None
     """Of `duration_ms`, what the proxy added."""
     cost_usd: float | None = None
-    """By the list of prices; None where a price or the usage is not known."""
+    """By the list of prices; None where a price is not known, or nobody answered."""
     question: str = ""
     """First words of the last user message, secrets masked; only where ``store.bodies`` allows it."""
     answer: str = ""

@@ -68,18 +68,40 @@ async def test_what_keeps_a_prompt_in_shape_is_nothing_that_was_caught() -> None
     assert re.search(r'<span class="vh">caught 1, other 1, </span>', html)
 
 
+async def test_judged_are_those_of_which_statements_were_judged() -> None:
+    seen = {"facts": {"faithfulness": 1.0}}
+    text, _ = await page(
+        record(1, detail=seen),
+        record(2, "warn", detail={"facts": {"faithfulness": 0.2}}),
+        record(3, "block", status=400, reason="context_length_exceeded"),
+        record(4, "warn", reason="window_unknown"),
+        record(5, "unsure"),
+    )
+    assert "Held: 1 (every statement held, of 2 judged)" in text.splitlines()
+
+
 async def test_a_days_bar_has_what_was_not_checked_among_what_nobody_decided() -> None:
     _, html = await page(record(1), record(2, "unchecked", reason="unchecked_no_context"))
     assert re.search(r'<span class="vh">held 1, undecided 1, </span>', html)
 
 
+def counted(before: int, after: int) -> dict[str, Any]:
+    """A detail with Groundwire's own counts of the prompt, as it came and as it was sent."""
+    return {"facts": {"context_before": {"used_tokens": before}, "context": {"used_tokens": after}}}
+
+
 async def test_where_stages_put_in_more_than_they_left_out_nothing_is_said_to_be_saved() -> None:
     text, html = await page(
-        record(1, model="gpt-4o-mini", prompt_tokens_before=100, prompt_tokens=300),
-        record(2, model="gpt-4o-mini", prompt_tokens_before=100, prompt_tokens=50, upstream="other"),
+        record(1, model="gpt-4o-mini", detail=counted(100, 300)),
+        record(2, model="gpt-4o-mini", detail=counted(100, 50), upstream="other"),
     )
     assert "Saved: -$0.1500 (-150 prompt tokens, -75%)" in text.splitlines()
     assert ["-$0.2000", "$0.0500"] == re.findall(r'<td class="n">(-?\$0\.[025]+)</td></tr>', html)
+
+
+async def test_nothing_was_saved_where_the_provider_only_counts_otherwise() -> None:
+    text, _ = await page(record(1, prompt_tokens_before=56, prompt_tokens=114, detail=counted(56, 56)))
+    assert "Saved: $0.00 (0 prompt tokens, 0%)" in text.splitlines()
 
 
 async def test_it_needs_nothing_else_and_runs_nothing() -> None:
@@ -99,10 +121,20 @@ async def test_what_clients_named_is_no_markup() -> None:
 
 
 async def test_savings_are_at_the_price_of_each_model_and_what_has_none_is_said() -> None:
-    known, unknown = record(1), record(2, model="own-model")  # 20 tokens less each
+    known, unknown = record(1, detail=counted(100, 80)), record(2, model="own-model", detail=counted(100, 80))
     _, html = await page(known, unknown)
     rows = [re.findall(r">([^<>]+)<", row) for row in re.findall(r"<tr>(.*?)</tr>", html) if "openai" in row]
     assert [["20", "$0.0200"], ["20", "–"]] == [row[-2:] for row in rows]
+
+
+async def test_a_route_without_exchanges_names_those_that_have_some() -> None:
+    async with opened("sqlite://") as database:
+        await write(database, record(1, route="/rag"), record(2, route=""))
+        text, html = await report_page(database, (), NOW - 7 * DAY, NOW, price=price, route="/nope")
+        early, _ = await report_page(database, (), NOW - 14 * DAY, NOW - 7 * DAY, price=price, route="/rag")
+    assert "No exchanges of route /nope. Routes with exchanges are /, /rag." in text.splitlines()
+    assert "No exchanges of route /nope." in html
+    assert "No exchanges of route /rag in this time. The last one came on 2023-11-14 22:11." in early.splitlines()
 
 
 async def test_what_people_said_is_counted_as_precision() -> None:
@@ -134,11 +166,10 @@ async def test_it_says_what_shadow_mode_would_have_blocked_and_lists_the_newest(
 
 async def test_models_are_counted_one_by_one() -> None:
     async with opened("sqlite://") as database:
-        await write(database, record(1), record(2), record(3, model="b", cost_usd=0.5, prompt_tokens_before=None), record(4, upstream=""))
+        await write(database, record(1), record(2), record(3, model="b", cost_usd=0.5), record(4, upstream=""))
         found = await DatabaseFigures(database).by_model(0.0, NOW)
-    assert [("gpt-4o-mini", 2, 160, 14, 40, None), ("b", 1, 80, 7, 0, 0.5)] == [
-        (one["model"], one["exchanges"], one["prompt_tokens"], one["completion_tokens"], one["saved_tokens"], one["cost_usd"])
-        for one in found
+    assert [("gpt-4o-mini", 2, 160, 14, None), ("b", 1, 80, 7, 0.5)] == [
+        (one["model"], one["exchanges"], one["prompt_tokens"], one["completion_tokens"], one["cost_usd"]) for one in found
     ]
 
 
@@ -146,8 +177,9 @@ async def test_models_are_counted_one_by_one() -> None:
     ("changes", "expected"),
     [
         ({"verdicts": {"pass": 100}, "exchanges": 100, "priced": 100}, []),
-        ({"verdicts": {"pass": 60, "unsure": 40}, "feedback": {"claims:right": 9}}, ["40% of judged answers were left undecided."]),
-        ({"verdicts": {"pass": 10, "unsure": 9}}, []),
+        ({"judged": {"pass": 60, "unsure": 40}, "feedback": {"claims:right": 9}}, ["40% of judged answers were left undecided."]),
+        ({"judged": {"pass": 10, "unsure": 9}}, []),
+        ({"verdicts": {"pass": 60, "unsure": 40}, "judged": {"pass": 60}, "feedback": {"claims:right": 9}}, []),
         ({"feedback": {"claims:right": 5, "claims:wrong": 5}}, ["People called 5 of 10 findings of claims wrong."]),
         ({"feedback": {"claims:right": 2, "claims:wrong": 2}}, []),
         (
@@ -155,7 +187,7 @@ async def test_models_are_counted_one_by_one() -> None:
             ["30% of all exchanges were blocked."],
         ),
         ({"verdicts": {"pass": 100, "error": 3}, "exchanges": 103}, ["3 checks could not run."]),
-        ({"verdicts": {"pass": 90, "warn": 10}}, ["Nobody has said of a finding whether it is right."]),
+        ({"verdicts": {"pass": 90, "warn": 10}, "exchanges": 100}, ["Nobody has said of a finding whether it is right."]),
     ],
 )
 def test_it_advises_what_the_figures_show(changes: dict[str, Any], expected: list[str]) -> None:

@@ -133,15 +133,17 @@ def verdict(outcome: str, code: str, stage: str = "claims", **detail: Any) -> di
 
 async def test_exchanges_are_told_apart_by_verdict_and_by_a_bad_status() -> None:
     found = await figures_of_records(entry(1), entry(2, outcome="warn"), entry(3, outcome="block", status=400))
-    assert {"total": 3, "verdicts": {"block": 1, "pass": 1, "warn": 1}, "statuses": {}} == found["exchanges"]
+    assert {"total": 3, "verdicts": {"block": 1, "pass": 1, "warn": 1}, "judged": {}, "statuses": {}} == found["exchanges"]
 
 
-async def test_what_was_saved_is_of_the_prompts_that_were_counted() -> None:
+async def test_what_was_saved_is_of_the_prompts_that_were_counted_by_one_count() -> None:
     used = {"usage": {"prompt": 7, "completion": 3, "cached": 2}}
-    one = entry(1, prompt_tokens_before=100, prompt_tokens=40, completion_tokens=None)
+    counts = {"facts": {"context_before": {"used_tokens": 100}, "context": {"used_tokens": 60}}}
+    one = entry(1, counts, prompt_tokens_before=100, prompt_tokens=40, completion_tokens=None)
     other = entry(2, used, prompt_tokens_before=None, prompt_tokens=7, completion_tokens=3)
     found = (await figures_of_records(one, other))["tokens"]
-    assert {"before": 100, "after": 40, "prompt": 47, "completion": 3, "cached": 2, "saved": 60, "saved_share": 0.6} == found
+    saved = {"saved": 40, "saved_share": 0.4, "saved_by_model": {"openai/gpt-4o-mini": 40}}
+    assert {"before": 100, "after": 60, "prompt": 47, "completion": 3, "cached": 2} | saved == found
 
 
 async def test_refusals_and_errors_are_told_by_their_reasons() -> None:

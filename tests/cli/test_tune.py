@@ -10,7 +10,7 @@ import pytest
 from proxy.__main__ import main
 from proxy.observe.stored_exchanges import answer_of, exchange_of
 from proxy.store.records import Records
-from proxy.testing import completion, reply
+from proxy.testing import completion, reply, stream, streamed
 from tests.admin.test_alerts import POLICY, RIGHT, WRONG, ask
 from tests.conftest import Start
 
@@ -67,6 +67,16 @@ async def test_the_number_is_bounded_and_the_newest_count(start: Start, tmp_path
             await proxy.record(await proxy.post(ask(number)))
         status, found = await tuned(tmp_path, capsys, "--limit", "2")
     assert (0, 3, 2) == (status, found["stored"], found["replayed"])
+
+
+async def test_what_broke_off_is_no_answer_and_is_counted_apart(start: Start, tmp_path: Path, capsys: Captured) -> None:
+    words = streamed([f"{word} " for word in RIGHT.split()])
+    async with start(reply(completion(RIGHT)), stream(words[:4], broken=True), policy=POLICY.replace("hold", "tap")) as proxy:
+        await proxy.record(await proxy.post(ask(1)))
+        broken = await proxy.record(await proxy.post({**ask(2), "stream": True}))
+        status, found = await tuned(tmp_path, capsys)
+    assert ("upstream_error", 1) == (broken["outcome"], status)
+    assert (1, {"its answer broke off, as the provider failed": 1}, 0) == (found["replayed"], found["left_out"], found["changed"])
 
 
 async def test_without_bodies_it_says_what_it_needs(start: Start, tmp_path: Path, capsys: Captured) -> None:

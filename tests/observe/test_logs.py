@@ -533,6 +533,7 @@ def test_a_line_has_every_field_that_is_not_empty() -> None:
         prompt_tokens_before=1,
         prompt_tokens=0,
         completion_tokens=0,
+        tokens_estimated=True,
         attempts=1,
         duration_ms=1.0,
         overhead_ms=0.5,

@@ -65,14 +65,15 @@ def test_each_figure_is_a_share_of_what_it_says() -> None:
         start=0.0,
         seconds=60,
         cost_usd=1.5,
-        verdicts={"pass": 4, "unsure": 2, "warn": 1, "block": 1, "upstream_error": 2, "skipped": 10, "unchecked": 5, "pending": 50},
+        verdicts={"pass": 4, "unsure": 2, "warn": 1, "block": 3, "upstream_error": 2, "skipped": 10, "unchecked": 5, "pending": 50},
+        judged={"pass": 4, "unsure": 2, "warn": 1, "block": 1},
         warnings={"claims_contradicted": 1, "hallucination_detected": 1, "context_usage_high": 9},
     )
     assert {
         "unsure": (0.25, 8),
         "unsupported": (0.25, 8),
-        "blocked": (0.04, 25),
-        "errors": (0.08, 25),
+        "blocked": (3 / 27, 27),
+        "errors": (2 / 27, 27),
         "spend_usd": (1.5, None),
         "provider_p95_ms": (None, 0),
         "own_p95_ms": (None, 0),
@@ -93,7 +94,7 @@ def test_a_report_is_due_on_its_day_at_its_hour() -> None:
 async def fill(database: Database, outcomes: Sequence[str], at: float = NOW - 10) -> None:
     writer = RecordWriter(database, CountingCounters())
     for i, outcome in enumerate(outcomes):
-        writer.submit(make_record(int(at) * 100 + i, created_at=at, outcome=outcome))
+        writer.submit(make_record(int(at) * 100 + i, created_at=at, outcome=outcome, detail={"facts": {"faithfulness": 0.5}}))
     await writer.flush()
 
 
@@ -167,12 +168,13 @@ async def test_a_restart_does_not_ring_again(database: Database) -> None:
     assert ([("unsure", "firing")], {"firing": ["unsure"]}) == (events(sink), after.alerts.state)
 
 
-async def test_two_that_look_at_once_ring_once(database: Database) -> None:
+async def test_those_that_look_at_once_ring_once_and_log_it_once(database: Database, caplog: pytest.LogCaptureFixture) -> None:
     async with ScriptedUpstream(reply({})) as sink:
         watches = [Watch(database, sink, name) for name in "abcd"]
         await fill(database, ["unsure"] * 10)
         assert 1 == sum(await asyncio.gather(*(watch.look(0) for watch in watches)))
     assert [("unsure", "firing")] == events(sink)
+    assert 1 == sum("rings above" in line for line in caplog.messages)
 
 
 async def test_a_message_that_is_not_taken_is_tried_again_under_its_id_and_given_up(database: Database) -> None:

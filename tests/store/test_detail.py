@@ -51,7 +51,8 @@ def finished() -> Finished:
     exchange.timings["budget.request"] = 1.23456
     exchange.changes.append({"stage": "budget", "what": "w", "tokens": 3})
     exchange.answer = Answer((Choice(0, "Hi", finish_reason="stop"), Choice(1)), usage=Usage(3, 4, 5))
-    return Finished(id="gw_1", exchange=exchange, tries=3, error=UpstreamTimeout("too late"), overhead_ms=0.12345)
+    usage = exchange.answer.usage
+    return Finished(id="gw_1", exchange=exchange, usage=usage, tries=3, error=UpstreamTimeout("too late"), overhead_ms=0.12345)
 
 
 def stored(done: Finished) -> bytes:

@@ -51,16 +51,31 @@ async def test_a_store_without_records_has_empty_buckets(database: Database) -> 
 async def test_columns_are_added_up_by_hour_and_verdict(database: Database) -> None:
     await store(
         database,
-        record(1, START, prompt_tokens_before=100, prompt_tokens=60, completion_tokens=7, duration_ms=10.0),
-        record(2, START + 3599.9, outcome="block", status=502, prompt_tokens_before=None, prompt_tokens=40, completion_tokens=None),
+        record(1, START, prompt_tokens=60, completion_tokens=7, duration_ms=10.0),
+        record(2, START + 3599.9, outcome="block", status=502, prompt_tokens=40, completion_tokens=None),
         record(3, START + 3600.0, outcome="warn"),
         record(4, START + 2 * HOUR),  # not any more
     )
     first, second = await figures(database).between(START, START + 2 * HOUR, HOUR)
     assert (2, {"pass": 1, "block": 1}, 1) == (first.exchanges, first.verdicts, first.errors)
-    assert (100, 60, 100, 7) == (first.tokens_before, first.tokens_after, first.prompt_tokens, first.completion_tokens)
+    assert (100, 7) == (first.prompt_tokens, first.completion_tokens)
     assert (22.5, 2) == (first.duration_ms, first.details)
     assert (1, {"warn": 1}) == (second.exchanges, second.verdicts)
+
+
+async def test_what_stages_left_out_is_by_the_own_count_before_and_after_and_by_model(database: Database) -> None:
+    def counted(before: int, after: int) -> dict[str, Any]:
+        return {"facts": {"context_before": {"used_tokens": before}, "context": {"used_tokens": after}}}
+
+    await store(
+        database,
+        record(1, START, detail=counted(100, 60), prompt_tokens=75),
+        record(2, START + 1, detail=counted(100, 110), model="b"),
+        record(3, START + 2, detail=counted(100, 100), model="c", prompt_tokens=200),
+        record(4, START + 3),
+    )
+    (found,) = await figures(database).between(START, START + HOUR, HOUR)
+    assert (300, 270, {"openai/gpt-4o-mini": 40, "openai/b": -10}) == (found.tokens_before, found.tokens_after, found.saved_tokens)
 
 
 async def test_costs_statuses_and_what_shadow_mode_held_back_are_added_up(database: Database) -> None:

@@ -74,8 +74,9 @@ def without_records(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def made(source: random.Random, number: int) -> Record:
     quality, told = source.choice((None, 0.25, 1.0)), source.random() < 0.3
+    facts: dict[str, Any] = {"quality": quality, "faithfulness": quality} if quality is not None else {}
     verdict = {"stage": "history", "outcome": "warn", "code": "DISTRACTION", "detail": {"severity": source.choice(("LOW", "HIGH"))}}
-    return make_record(
+    one = make_record(
         number,
         created_at=NOW - source.choice((60.0, 5000.0, 2.5 * DAY_S)) * source.random(),
         outcome=source.choice(("pass", "warn", "block", "upstream_error")),
@@ -87,8 +88,11 @@ def made(source: random.Random, number: int) -> Record:
         prompt_tokens=source.choice((None, 60)),
         completion_tokens=source.randrange(9),
         cost_usd=source.choice((None, source.random())),
-        detail={"facts": {"quality": quality} if quality is not None else {}, "verdicts": [verdict] if told else []},
+        detail={"facts": facts, "verdicts": [verdict] if told else []},
     )
+    if one.prompt_tokens_before is not None:
+        facts |= {"context_before": {"used_tokens": 100}, "context": {"used_tokens": one.prompt_tokens or 120}}
+    return one
 
 
 def exact(found: Sequence[Record], share: float, time: Callable[[Record], float]) -> float | None:
@@ -101,6 +105,11 @@ def wanted(there: Sequence[Record], since: float, until: float) -> dict[str, Any
     """Every figure of these records, counted the plain way."""
     found = [one for one in there if since <= one.created_at < until]
     verdicts = [verdict for one in found for verdict in one.detail["verdicts"]]
+    contexts = [
+        (facts["context_before"]["used_tokens"], facts["context"]["used_tokens"])
+        for one in found
+        if "context" in (facts := one.detail["facts"])
+    ]
     qualities = [one.detail["facts"]["quality"] for one in found if "quality" in one.detail["facts"]]
     return {
         "exchanges": len(found),
@@ -114,8 +123,12 @@ def wanted(there: Sequence[Record], since: float, until: float) -> dict[str, Any
         "duration_ms": pytest.approx(sum(one.duration_ms for one in found)),
         "prompt_tokens": sum(one.prompt_tokens or 0 for one in found),
         "completion_tokens": sum(one.completion_tokens or 0 for one in found),
-        "tokens_before": sum(one.prompt_tokens_before or 0 for one in found),
-        "tokens_after": sum(one.prompt_tokens or 0 for one in found if one.prompt_tokens_before is not None),
+        "judged": dict(Counter(one.outcome for one in found if "faithfulness" in one.detail["facts"])),
+        "tokens_before": sum(before for before, _ in contexts),
+        "tokens_after": sum(after for _, after in contexts),
+        "saved_tokens": {"openai/gpt-4o-mini": sum(before - after for before, after in contexts)}
+        if any(b != a for b, a in contexts)
+        else {},
         "warnings": dict(Counter(verdict["code"] for verdict in verdicts)),
         "severities": dict(Counter(verdict["detail"]["severity"] for verdict in verdicts)),
         "quality": (len(qualities), pytest.approx(sum(qualities))),

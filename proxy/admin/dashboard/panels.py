@@ -116,7 +116,7 @@ def _latency(whole: Bucket, buckets: Sequence[Bucket]) -> Panel:
 
 def _cost(whole: Bucket, buckets: Sequence[Bucket]) -> Panel:
     unknown, meaning = whole.exchanges - whole.priced, "by the list of prices"
-    hint = "" if whole.priced else "A cost is known where the model is in the list of prices, and the provider told its usage."
+    hint = "" if whole.priced else "A cost is known where the model is in the list of prices, and the provider answered."
     without = f"{many(unknown, 'exchange')} without a known price or usage" if unknown else ""
     detail = (f"{dollars(whole.cost_usd / whole.priced)} each" if whole.priced else "", without)
     figure = dollars(whole.cost_usd) if whole.priced else NONE

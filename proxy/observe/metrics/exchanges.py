@@ -63,11 +63,9 @@ class Exchanges:
         if exchange is None:
             noted.append((route, verdict, status, None, finished.upstream, finished.model, finished.usage, _NO_TIMINGS, None, ()))
         else:
-            answer = exchange.answer if exchange.answer is not None else exchange.upstream_answer
-            usage = answer.usage if answer is not None else None
             timings, facts, verdicts = exchange.timings, exchange.facts, exchange.verdicts
             overhead_s = finished.overhead_ms / 1000
-            noted.append((route, verdict, status, overhead_s, exchange.upstream, exchange.model, usage, timings, facts, verdicts))
+            noted.append((route, verdict, status, overhead_s, exchange.upstream, exchange.model, finished.usage, timings, facts, verdicts))
         if len(noted) >= BATCH:
             self.settle()
 

@@ -46,7 +46,11 @@ FAMILIES: tuple[Family, ...] = (
         OVERHEAD_EDGES_S,
     ),
     Family("groundwire_stage_seconds", "Time that a stage's hook took, for each exchange", ("stage", "hook"), STAGE_EDGES_S),
-    Family("groundwire_tokens", "Tokens as the upstream reported them; cached ones are a part of the prompt's", ("route", "kind")),
+    Family(
+        "groundwire_tokens",
+        "Tokens as the upstream reported them, or counted where it did not; cached ones are a part of the prompt's",
+        ("route", "kind"),
+    ),
     Family("groundwire_model_tokens", "The same by upstream and model", ("upstream", "model", "kind")),
     Family("groundwire_cost_usd", "Cost by the list of prices, in USD", ("upstream", "model")),
     Family("groundwire_unpriced_exchanges", "Exchanges with tokens of a model whose price is not known", ("upstream", "model")),

@@ -1,0 +1,131 @@
+"""What an exchange took, where its upstream does not say: one count, and everything goes by it."""
+
+import threading
+from hashlib import sha256
+from typing import Any
+
+import pytest
+
+from proxy.exchange import Answer, Choice, ContextUse, Exchange, ToolCall, Usage
+from proxy.offloop import LARGE
+from proxy.ports import ModelInfo
+from proxy.server.usage import usage_of
+from proxy.testing import WordCounter, completion, make_exchange, reply, stream, streamed
+from tests.conftest import CHAT, Start
+from tests.limits.test_limits import standing
+from tests.observe.metrics.reading import value
+
+BUDGET = "name: counts\ndelivery: tap\nstages: [budget: {}]\n"
+STREAMED = {**CHAT, "stream": True}
+KEYS = f"keys: [{{name: ann, sha256: {sha256(b'gw-ann').hexdigest()}, limits: {{tpm: 10000}}}}]\n"
+BEARER = {"authorization": "Bearer gw-ann"}
+
+
+def answered(*texts: str, usage: Usage | None = None, finish: str | None = "stop", sent: int | None = 7, **more: Any) -> Exchange:
+    exchange = make_exchange()
+    choices = tuple(Choice(index, text, finish_reason=finish, **more) for index, text in enumerate(texts))
+    exchange.answer = exchange.upstream_answer = Answer(choices, usage=usage)
+    exchange.facts.context = ContextUse(sent) if sent is not None else None
+    return exchange
+
+
+async def took(exchange: Exchange, *, left: bool = False) -> tuple[int, int, bool] | None:
+    """Prompt, completion, whether it was counted."""
+    found = await usage_of(exchange, WordCounter(), left=left)
+    return None if found is None else (found.prompt_tokens, found.completion_tokens, found.estimated)
+
+
+@pytest.mark.parametrize("policy", [BUDGET, "name: empty\ndelivery: tap\nstages: []\n", BUDGET.replace("stages", "enforce: false\nstages")])
+async def test_the_record_the_figures_and_the_keys_account_go_by_the_same_count(policy: str, start: Start) -> None:
+    async with start(stream(streamed(["One ", "two ", "three."])), policy=policy, config=KEYS) as proxy:
+        record = await proxy.record(await proxy.post(STREAMED, **BEARER))
+        account, metrics = (await standing(proxy.app)).tokens, proxy.app.metrics
+        report = (await proxy.get("/groundwire/v1/report")).json["figures"]
+        tokens = [value(metrics, "groundwire_tokens_total", kind=kind) for kind in ("prompt", "completion")]
+        assert value(metrics, "groundwire_key_cost_usd_total") == value(metrics, "groundwire_cost_usd_total") > 0
+    assert (8, 4) == (record["prompt_tokens"], record["completion_tokens"])
+    assert ([8.0, 4.0], 12) == (tokens, account)
+    assert {"prompt": 8, "completion": 4, "cached": 0, "estimated": True} == record["detail"]["usage"]
+    assert pytest.approx((8 * 2.5 + 4 * 10) / 1e6) == record["cost_usd"]
+    assert (1, round(record["cost_usd"], 6)) == (report["cost"]["priced"], report["cost"]["usd"])
+
+
+async def test_a_stream_without_usage_and_without_a_price_is_counted_as_such(start: Start) -> None:
+    async with start(stream(streamed(["One."])), policy=BUDGET) as proxy:
+        await proxy.record(await proxy.post({**STREAMED, "model": "nobodys-model"}))
+        assert 1.0 == value(proxy.app.metrics, "groundwire_unpriced_exchanges_total")
+
+
+async def test_what_an_upstream_says_is_not_counted_anew(start: Start) -> None:
+    async with start(reply(completion()), policy=BUDGET) as proxy:
+        record = await proxy.record(await proxy.post())
+    assert {"prompt": 9, "completion": 3, "cached": 0} == record["detail"]["usage"]
+
+
+async def test_of_a_stream_that_breaks_off_what_came_is_in_the_figures(start: Start) -> None:
+    async with start(stream(streamed(["One ", "two ", "three."])[:3], broken=True), policy=BUDGET) as proxy:
+        record = await proxy.record(await proxy.post(STREAMED))
+        assert value(proxy.app.metrics, "groundwire_cost_usd_total") > 0
+    assert ("upstream_error", 8, 3) == (record["outcome"], record["prompt_tokens"], record["completion_tokens"])
+
+
+async def test_an_upstreams_error_takes_nothing(start: Start) -> None:
+    async with start(reply({"error": {"message": "no"}}, 500), policy=BUDGET) as proxy:
+        record = await proxy.record(await proxy.post())
+        assert 0.0 == value(proxy.app.metrics, "groundwire_tokens_total")
+    assert (None, None) == (record["completion_tokens"], record["cost_usd"])
+
+
+async def test_a_beginning_that_was_told_is_completed() -> None:
+    told = Usage(100, 1, 40)
+    assert (100, 3, True) == await took(answered("one two three", usage=told, finish=None))
+    assert (100, 1, False) == await took(answered("one two three", usage=told))
+
+
+async def test_who_leaves_pays_for_what_was_on_its_way() -> None:
+    assert (7, 2 + 5, True) == await took(answered("one two", finish=None), left=True)
+    assert (7, 2, True) == await took(answered("one two"), left=True)
+
+
+async def test_all_that_a_model_writes_is_counted() -> None:
+    call = ToolCall("c", "find", "of this")
+    assert (7, 2 * (1 + 2 + 2 + 1), True) == await took(answered("one", "two", reasoning="as said", tool_calls=(call,), inputs=("x",)))
+
+
+async def test_a_prompt_that_no_stage_has_measured_is_counted_as_it_was_sent() -> None:
+    counted = await WordCounter().count_request(CHAT["messages"], [], make_exchange().wants, ModelInfo("m", None))
+    exchange = answered("one", sent=None)
+    exchange.messages = CHAT["messages"]
+    assert (counted.used_tokens, 1, True) == await took(exchange)
+
+
+async def test_several_answers_are_counted_each_with_its_own_prompt() -> None:
+    exchange = answered(sent=7)
+    exchange.attempts.present(exchange, Answer((Choice(0, "one two", finish_reason="stop"),)), 1.0)
+    exchange.attempts.ask_again(exchange, exchange.messages)
+    exchange.facts.context = ContextUse(20)
+    exchange.attempts.present(exchange, Answer((Choice(0, "one", finish_reason="stop"),), usage=Usage(30, 4)), 1.0)
+    assert (7 + 30, 2 + 4, True) == await took(exchange)
+
+
+async def test_what_was_refused_after_the_answer_was_taken_all_the_same() -> None:
+    exchange = answered("one two")
+    exchange.answer = None
+    assert (7, 2, True) == await took(exchange)
+
+
+async def test_where_no_answer_can_be_read_nobody_knows() -> None:
+    assert await took(make_exchange()) is None
+
+
+async def test_long_texts_are_counted_off_the_event_loop() -> None:
+    threads = []
+
+    class Counter(WordCounter):
+        def count_text(self, text: str, model: ModelInfo) -> int:
+            threads.append(threading.current_thread())
+            return super().count_text(text, model)
+
+    for text in ("short", "long " * LARGE):
+        await usage_of(answered(text), Counter(), left=False)
+    assert [True, False] == [thread is threading.main_thread() for thread in threads]
