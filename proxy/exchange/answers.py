@@ -67,6 +67,8 @@ class Usage(Struct, frozen=True):
 
 def total_usage(several: Sequence[Usage]) -> Usage:
     """All of them together."""
+    if len(several) == 1:
+        return several[0]
     prompt, completion, cached, written, reasoning = (sum(counts) for counts in zip(*(astuple(one)[:5] for one in several), strict=True))
     return Usage(prompt, completion, cached, written, reasoning, estimated=any(one.estimated for one in several))
 
