@@ -355,6 +355,8 @@ class Handler(ABC):
         if any(200 <= reply.status < 300 for reply in self._replies):
             try:
                 self._usage = await usage_of(exchange, self._s.tokens, left=self.responder.status == CLIENT_CLOSED_REQUEST)
+            except asyncio.CancelledError:  # the server stops and waits no longer: its record comes without them
+                log.info("%s: its tokens were not counted: the server is stopping", self.id)
             except Exception:  # a record without these figures is better than none
                 log.exception("%s: its tokens could not be counted", self.id)
         self._measured = True
