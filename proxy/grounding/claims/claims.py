@@ -130,11 +130,11 @@ class ClaimReader:
                 return [Claim(body, start, end, checkable=False, reason="empty")]
             marks = line_marks(body)
             item = marks > 0 and _ITEM.match(body) is not None
-            sum_said = self._totals.line(plain(body[marks:]), indent, item=item)
+            text = plain(body[marks:])
+            sum_said = self._totals.line(text, indent, item=item)
             if sum_said and (found := calculation(sum_said)) is not None and not found.right:
-                return [Claim(plain(body[marks:]), start, end, wrong_sum=sum_said)]
+                return [Claim(text, start, end, wrong_sum=sum_said)]
             if _HEADING.match(body):
-                text = plain(body[line_marks(body) :])
                 self._leads, self._in_list, self._before = [(-1, _as_lead_in(text))], False, ""
                 return [Claim(text, start, end, checkable=False, reason="heading")]
         return self._prose(body, start, indent, starts_line)

@@ -10,6 +10,7 @@ import re
 from collections.abc import Sequence
 from pathlib import Path
 
+from proxy.grounding.values.arithmetic import DIGITS
 from proxy.language.patterns import LazyPattern, phrases
 
 _TEXTS = phrases(Path(__file__).parent)
@@ -17,9 +18,8 @@ _TOTAL = LazyPattern(_TEXTS.TOTAL, re.I)
 _PART_TOTAL = LazyPattern(_TEXTS.PART_TOTAL, re.I)
 _NO_SUM = LazyPattern(_TEXTS.NO_SUM, re.I)
 _MARK = r"(?:R\$|[€$£¥₹]|USD|EUR|GBP|CHF|JPY|INR)"
-_DIGITS = r"\d[\d.,]*(?<![.,])"
-_MONEY = re.compile(rf"(?P<sign>[-−–]?)[ ]?(?P<amount>{_MARK}[ \u00a0]?{_DIGITS}|{_DIGITS}[ \u00a0]?{_MARK})(?![\w/])")
-_COUNT = re.compile(_DIGITS)
+_MONEY = re.compile(rf"(?<![\d.,])(?P<sign>[-−–]?)[ ]?(?P<amount>{_MARK}[ \u00a0]?{DIGITS}|{DIGITS}[ \u00a0]?{_MARK})(?![\w/])")
+_COUNT = re.compile(DIGITS)
 _OF_MORE = re.compile(r"[×*/~≈%]|\b\d+ ?x\b|\bx ?\d", re.I)
 MAX_ADDENDS = 10
 """A calculation has no more (`arithmetic`)."""
@@ -66,7 +66,12 @@ class Totals:
 
 def sums_of(names: Sequence[str], rows: Sequence[Sequence[str]], last: Sequence[str]) -> list[str]:
     """The equations that a row of totals says, one of a column whose cells are all counts or all sums of money."""
-    if not last or _TOTAL.fullmatch(last[0].strip(" :")) is None or any(len(row) != len(last) for row in rows):
+    if (
+        not 1 < len(rows) <= MAX_ADDENDS
+        or not last
+        or _TOTAL.fullmatch(last[0].strip(" :")) is None
+        or any(len(row) != len(last) for row in rows)
+    ):
         return []
     found = []
     for c in range(1, len(last)):

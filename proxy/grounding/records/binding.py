@@ -14,7 +14,19 @@ from functools import cached_property
 from msgspec import Struct
 from msgspec.structs import replace
 
-from proxy.grounding.records.cells import MAX_VALUE_CHARS, TOKEN, Column, Table, alike, concepts_of, lexicon, listed, read_value, tokens
+from proxy.grounding.records.cells import (
+    MAX_VALUE_CHARS,
+    TOKEN,
+    Column,
+    Table,
+    alike,
+    concepts_of,
+    lexicon,
+    listed,
+    names_any,
+    read_value,
+    tokens,
+)
 from proxy.language.quantities import Quantities, read_quantities, unit_of
 from proxy.language.text import fold, is_negated
 from proxy.offloop import each
@@ -279,8 +291,7 @@ def _spans(statement: Statement, table: Table, index: _Index) -> list[Span]:
 
 def _names_columns(statement: Statement, span: frozenset[int], rows: dict[int, frozenset[int]], table: Table) -> bool:
     """Whether words are a column's, and only a part of the cells that have them: "has 24 ports" where another row has "all ports"."""
-    names = {name for column in table.columns for name in column.words}
-    if not all(any(alike(statement.words[i].text, name) for name in names) for i in span):
+    if not all(names_any(statement.words[i].text, table.name_words) for i in span):
         return False
     return all(len(tokens(table.rows[r].values[c])) > len(span) for c, found in rows.items() for r in found)
 

@@ -192,6 +192,11 @@ class Table:
         return frozenset((*tokens(self.title), *words(self.title)))
 
     @cached_property
+    def name_words(self) -> frozenset[str]:
+        """Words of its columns' names."""
+        return frozenset(word for column in self.columns for word in column.words)
+
+    @cached_property
     def common(self) -> frozenset[str]:
         """Words that each of several rows has."""
         return frozenset.intersection(*(frozenset(row.text.split()) for row in self.rows)) if len(self.rows) > 2 else frozenset()

@@ -120,29 +120,30 @@ def _mappings_at(lines: Sequence[Line], i: int) -> tuple[list[Table], int] | Non
 def _described_at(lines: Sequence[Line], i: int) -> tuple[list[Table], int] | None:
     """Items of which each says the same of another thing: "- Ward 5C: beds 13, rounds 10:10" and "- Ward 4A: beds 27, rounds 09:00".
 
-    The words that parts at one place begin with in all lines are the column's name.
+    The words that parts at one place begin with in all lines are the column's name. The first line without them ends the table.
     """
     found: list[tuple[str, list[list[str]], int, int]] = []
+    names: list[list[str]] = []
     for line, start in each(lines[i : i + MAX_ROWS]):
         match = _ITEM.fullmatch(line)
         parts = [part.split() for part in match["said"].rstrip(".").split(", ")] if match is not None else []
-        if match is None or not 1 < len(parts) <= MAX_COLUMNS or not all(parts) or (found and len(parts) != len(found[0][1])):
+        if match is None or not 1 < len(parts) <= MAX_COLUMNS or not all(parts) or (names and len(parts) != len(names)):
             break
+        shared = [_shared(name, part) for name, part in zip(names, parts, strict=True)] if names else [part[:-1] for part in parts]
+        if not all(shared) or len({*map(tuple, shared)}) < len(shared):
+            break
+        names = shared
         found.append((match["name"], parts, start, start + len(line)))
     if len(found) < 2:
         return None
-    shared = [_shared([parts[k] for _, parts, _, _ in found]) for k in range(len(found[0][1]))]
-    names = [" ".join(found[0][1][k][:size]) for k, size in enumerate(shared)]
-    if not all(shared) or len(set(names)) < len(names):
-        return None
-    rows = [{"": name, **{n: " ".join(p[size:]) for n, p, size in zip(names, parts, shared, strict=True)}} for name, parts, _, _ in found]
+    rows = [{"": title, **{" ".join(n): " ".join(p[len(n) :]) for n, p in zip(names, parts, strict=True)}} for title, parts, _, _ in found]
     return [table_of(rows, [(start, end) for _, _, start, end in found], "")], i + len(found)
 
 
-def _shared(parts: Sequence[Sequence[str]]) -> int:
-    """How many words all begin with, a word left of each."""
-    most = min(map(len, parts)) - 1
-    return next((k for k in range(most) if len({part[k] for part in parts}) > 1), most)
+def _shared(name: Sequence[str], part: Sequence[str]) -> list[str]:
+    """The words that both begin with, a word left of the part."""
+    most = min(len(name), len(part) - 1)
+    return list(name[: next((k for k in range(most) if name[k] != part[k]), most)])
 
 
 def _delimited_at(lines: Sequence[Line], i: int) -> tuple[list[Table], int] | None:

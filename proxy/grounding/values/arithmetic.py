@@ -341,8 +341,9 @@ def _tallies(array: list[Any]) -> set[int]:
 # ---- calculations that are written out ----
 
 
-_DIGITS = r"\d[\d.,]{0,14}(?<![.,])"
-_NUMBER = rf"(?:(?:R\$|[€$£¥₹]|[A-Z]{{3}})[ \u00a0]?)?{_DIGITS}(?:[ \u00a0]?(?:[€$£¥₹%]|[^\W\d_]{{1,12}}\b))?"
+DIGITS = r"\d[\d.,]{0,14}(?<![.,])"
+"""Of a number, in whatever writing; bounded, as it is looked for from each digit on."""
+_NUMBER = rf"(?:(?:R\$|[€$£¥₹]|[A-Z]{{3}})[ \u00a0]?)?{DIGITS}(?:[ \u00a0]?(?:[€$£¥₹%]|[^\W\d_]{{1,12}}\b))?"
 _OPERATOR = r"[-+*/×·÷−–x]"
 _EQUATION = re.compile(
     r"(?<![\w.,+*/×·÷−–^√(-])(?<!\d[ \u00a0\u202f])(?<![-+*/×·÷−–^x][ ])"
@@ -374,7 +375,7 @@ def calculation(text: str) -> Calculation | None:
     A number is read with a point, then with a comma before its decimals; wrong is what neither makes right. What units it mixes, a
     currency's amounts and what is counted ("4 nights × £29") excepted, is none.
     """
-    found = [_calculated(m[0], m["left"], m["right"]) for m in _EQUATION.finditer(text)]
+    found = [_calculated(m[0], m["left"], m["right"]) for m in (_EQUATION.finditer(text) if "=" in text else ())]
     found += [_calculated(m[0], f"{m['a']} + {m['b']}", m["c"]) for m in _TOTAL_OF.finditer(text)]
     every = [one for one in found if one is not None]
     return next((one for one in every if not one.right), every[0] if every else None)
@@ -419,7 +420,7 @@ class _Term(NamedTuple):
 
 def _read(written: str, decimals: str) -> _Term | None:
     """A number with `decimals` before its decimals and the other mark, if any, between thousands; None where it is not written so."""
-    digits = re.search(_DIGITS, written)
+    digits = re.search(DIGITS, written)
     if digits is None:
         return None
     thousands = "," if decimals == "." else "."

@@ -253,7 +253,19 @@ def test_a_refusal_does_not_hide_the_statement_beside_it() -> None:
 
 
 @pytest.mark.parametrize(
-    "hostile", ["*" * 20_000, "." * 20_000, "[" * 20_000, "a, and " * 3000, "| " * 10_000, "( " * 10_000, " " * 20_000 + "x", "_a" * 10_000]
+    "hostile",
+    [
+        "*" * 20_000,
+        "." * 20_000,
+        "[" * 20_000,
+        "a, and " * 3000,
+        "| " * 10_000,
+        "( " * 10_000,
+        " " * 20_000 + "x",
+        "_a" * 10_000,
+        "Yes. It is " + "1" * 20_000,
+        "| a | b |\n|---|---|\n" + "| total | 1 |\n" * 1500,
+    ],
 )
 @pytest.mark.cost
 def test_hostile_text_is_read_quickly(hostile: str) -> None:

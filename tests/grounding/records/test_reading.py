@@ -105,6 +105,8 @@ def test_reading_costs_no_more_than_the_length() -> None:
         read("".join(r.choice(marks) for _ in range(60_000)))
         read("{" * 60_000)
         read("a: b\n" * 20_000)
+        read("".join(f"- W{i}: a{i} b, c{i} d\n" for i in range(3_000)))
+        read("".join(f"- W{i}: the a{i}, the c{i}\n" for i in range(3_000)))
         read('["a",\n' * 20_000)
         read(" \t" * 20_000)
         read("| a " * 20_000 + "\n" + "| - " * 20_000)
