@@ -90,7 +90,7 @@ PACKS: Sequence[Pack] = (
     *each("results", REFLECTION + "result_text", _SHELL=NEVER, _HTTP_ERROR=NEVER, _BUILD=NEVER, _HTTP_LINE=NEVER),
     *each("results", REFLECTION + "result_text", _thrown=None, _traced=None, _LABEL=NEVER, _EXCEPTION_LINE=NEVER),
     *each("results", REFLECTION + "results", _process=None, _is_envelope=False, _is_validation=False),
-    *each("answers", VALUES + "arithmetic", calculation=None),
+    *each("answers", VALUES + "calculation", calculation=None),
     *each("answers", VALUES + "stated", follows=False),
     *each("answers", VALUES + "slots", swaps=[]),
     *(

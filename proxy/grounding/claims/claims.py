@@ -25,7 +25,7 @@ from proxy.grounding.claims.checkable import conceded, has_verb, is_fragment, is
 from proxy.grounding.claims.totals import Totals, has_amount, sums_of
 from proxy.grounding.evidence.json_pieces import places
 from proxy.grounding.evidence.pieces import cut
-from proxy.grounding.values.arithmetic import calculation
+from proxy.grounding.values.calculation import calculation
 from proxy.language.detection import language
 from proxy.language.json.strings import JsonString, strings_of
 from proxy.language.lru import LRU

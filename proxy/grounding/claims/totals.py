@@ -1,6 +1,6 @@
 """Totals at the end of an answer's list or table -> the sums that they say, written out: ``£116 + £57.00 = £183.00``.
 
-In: the items of a list, or the rows of a table, one after the other. Out: equations for `proxy.grounding.values.arithmetic.calculation`;
+In: the items of a list, or the rows of a table, one after the other. Out: equations for `proxy.grounding.values.calculation.calculation`;
 none where an item has no amount, several, or only a price of which there are more, or where a total may have more or less in it. Pure.
 """
 
@@ -10,7 +10,7 @@ import re
 from collections.abc import Sequence
 from pathlib import Path
 
-from proxy.grounding.values.arithmetic import DIGITS
+from proxy.grounding.values.calculation import DIGITS
 from proxy.language.patterns import LazyPattern, phrases
 
 _TEXTS = phrases(Path(__file__).parent)
@@ -22,7 +22,7 @@ _MONEY = re.compile(rf"(?<![\d.,])(?P<sign>[-−–]?)[ ]?(?P<amount>{_MARK}[ \u
 _COUNT = re.compile(DIGITS)
 _OF_MORE = re.compile(r"[×*/~≈%]|\b\d+ ?x\b|\bx ?\d", re.I)
 MAX_ADDENDS = 10
-"""A calculation has no more (`arithmetic`)."""
+"""A calculation has no more (`calculation`)."""
 
 
 class Totals:

@@ -16,7 +16,8 @@ from msgspec import Struct
 from proxy.exchange.judgements import UNKNOWN_LANGUAGE, Claim, DecidedBy, Label, Support
 from proxy.grounding.evidence.gathering import EvidenceBase, Selection
 from proxy.grounding.records.deciding import decide
-from proxy.grounding.values.arithmetic import MISTAKEN, calculation, is_derived
+from proxy.grounding.values.arithmetic import is_derived
+from proxy.grounding.values.calculation import MISTAKEN, calculation
 from proxy.grounding.values.consistency import differences
 from proxy.grounding.values.slots import Slot, instead, slot, swaps
 from proxy.grounding.values.stated import follows, missing_names, unsaid_numbers

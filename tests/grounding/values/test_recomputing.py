@@ -6,7 +6,8 @@ import random
 import pytest
 
 from proxy.grounding.values import arithmetic
-from proxy.grounding.values.arithmetic import EVERY, calculation, hits, is_derived
+from proxy.grounding.values.arithmetic import EVERY, hits, is_derived
+from proxy.grounding.values.calculation import calculation
 from proxy.grounding.values.stated import follows
 from proxy.language.quantities import read_quantities
 from tests.cost import below
