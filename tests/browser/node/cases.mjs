@@ -96,7 +96,7 @@ const cases = {
   async front(browser) {
     const page = await open(browser, {viewport: PHONE});
     await page.goto(`${args.url}/`);
-    const found = {title: await page.title(), bases: await page.locator('main code').allTextContents(), overflow: await overflow(page)};
+    const found = {title: await page.title(), bases: await page.locator('main .bases code').allTextContents(), overflow: await overflow(page)};
     await page.click('main a[href="/dashboard"]');
     await isLive(page);
     return {...found, address: page.url()};
