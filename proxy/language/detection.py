@@ -20,8 +20,16 @@ MAX_CHARS = 600
 """More text does not change the finding."""
 MIN_PROBABILITY = 0.45
 """Below it a text is too short, or too little of a language, to tell: "Hi", "404", names of products."""
-LANGUAGES = frozenset("ar bg ca cs da de el en es fi fr he hi hu id it ja ko nl no pl pt ro ru sk sr sv th tr uk vi zh".split())  # noqa: SIM905
-"""Those it may find. Small relatives of large languages (ast, nds, war) would only be mistaken for them in a short question."""
+SURE, SURE_LETTERS = 0.8, 60
+"""Probability, and letters, from which on a text's language is known, whatever that of what it belongs to."""
+_CODES = (
+    "af am ar az be bg bn ca cs cy da de dv el en es et eu fa fi fr ga gu he hi hr hu hy id is it ja ka kk km kn ko ku ky lo lt lv "
+    "mk ml mn mr ms mt my ne nl no or pa pl ps pt ro ru sd si sk sl sq sr sv sw ta te tg th ti tl tr uk ur uz vi yi zh"
+)
+LANGUAGES = frozenset(_CODES.split())
+"""Those it may find. Small relatives of large languages (ast, nds, war) would only be mistaken for them in a short question; a language
+that is missing here is taken for the default, so those that many write are not.
+"""
 _NOT_WORDS = re.compile(r"https?://\S{1,2000}|\d[\d.,:/%]{0,40}|\s+")
 """Figures are of no language, and the model takes a short text that ends in one ("It costs 20.") for Czech."""
 _CAPITAL, _LETTER = re.compile("[A-Z]"), re.compile("[A-Za-z]")
@@ -31,6 +39,11 @@ def language(text: str, default: str = "en", min_probability: float = MIN_PROBAB
     """ISO 639-1 code of `text`'s language; `default` when it is too short to tell, or the best finding is less probable than asked for."""
     code, probability = _likeliest(text[: 4 * MAX_CHARS])
     return code if code and probability >= min_probability else default
+
+
+def language_of_evidence(text: str, default: str) -> str:
+    """Its language where that is sure, for which a list of names or a table is too little; else `default`."""
+    return language(text, default, SURE) if sum(map(str.isalpha, text[:MAX_CHARS])) >= SURE_LETTERS else default
 
 
 @by_text(4096)

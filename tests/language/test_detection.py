@@ -22,6 +22,15 @@ from proxy.language.detection import LANGUAGES, language
         ("fr", "Qui est Angela Merkel"),
         ("zh", "埃菲尔铁塔有多高？"),
         ("ja", "エッフェル塔の高さは？"),
+        ("fa", "برج ایفل چقدر ارتفاع دارد؟"),
+        ("ur", "ایفل ٹاور کی اونچائی کتنی ہے؟"),
+        ("bn", "আইফেল টাওয়ারের উচ্চতা কত?"),
+        ("ta", "ஈபிள் கோபுரத்தின் உயரம் என்ன?"),
+        ("ka", "რა სიმაღლისაა ეიფელის კოშკი?"),
+        ("et", "Kui kõrge on Eiffeli torn?"),
+        ("lt", "Koks yra Eifelio bokšto aukštis?"),
+        ("sw", "Mnara wa Eiffel una urefu gani kwa mita?"),
+        ("tl", "Gaano kataas ang Tore ng Eiffel?"),
     ],
 )
 def test_short_questions(expected: str, question: str) -> None:

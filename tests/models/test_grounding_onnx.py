@@ -75,6 +75,11 @@ def test_a_language_that_is_not_listed_cannot_be_judged(tmp_path: Path) -> None:
     assert [None, None] == verifier.judge([ClaimPair("oui", "oui", "fr"), ClaimPair("sí", "sí", "es")])
 
 
+def test_by_evidence_in_a_language_that_is_not_listed_nothing_can_be_judged(tmp_path: Path) -> None:
+    evidence = "Музей закритий щопонеділка, а в неділю працює лише до обіду, до дванадцятої години."
+    assert [None] == tiny(tmp_path).judge([ClaimPair("yes maybe", evidence)])
+
+
 def test_the_same_pair_has_the_same_answer_to_the_bit_whatever_is_judged_beside_it(tmp_path: Path) -> None:
     verifier = tiny(tmp_path)
     pairs = [ClaimPair("yes " * n, "no maybe " * n) for n in range(1, 6)]

@@ -95,6 +95,8 @@ class OpenClaim(Struct):
     """With each piece of the evidence."""
     support: Support | None = None
     error: str = ""
+    unread: str = ""
+    """The language that the verifier does not know, the claim's or the evidence's; ISO 639-1."""
     decision: ClaimDecision | None = None
     differs: Slot | None = None
     """Where the evidence has another value."""

@@ -21,7 +21,7 @@ from proxy.grounding.evidence.retrieval import EVIDENCE_CHARS
 from proxy.grounding.judging import deciding
 from proxy.grounding.judging.deciding import ClaimThresholds, OpenClaim
 from proxy.grounding.judging.reconsidering import reconsidered
-from proxy.language.detection import language
+from proxy.language.detection import SURE, language, language_of_evidence
 from proxy.offloop import OverBudget, each, run_in_thread_if_large
 from proxy.ports import Embedder, Verifier, knows
 from proxy.ports.deadline import within
@@ -39,7 +39,8 @@ EMBED_ALL = 200
 """Up to so many pieces all are embedded: 0.2 s once for a context, then they are cached."""
 EMBED_BEST = 32
 """Of more pieces, those nearest to the claim by words, and the ones beside them."""
-SENTENCE_CHARS, SURE_LANGUAGE = 40, 0.8  # a claim that is as long has a language of its own, where that is as probable
+SENTENCE_CHARS = 40
+"""A claim that is as long has a language of its own, where that is sure."""
 AT_A_TIME = 2
 """Exchanged values of a claim that are asked at once: as many as are judged side by side."""
 
@@ -179,7 +180,9 @@ class Grounder:
         for one, support in zip(asked, answers, strict=False):
             one.support = support
             if support is None:
-                one.error = "not_judged" if knows(self._verifier, one.language) else UNKNOWN_LANGUAGE
+                both = one.language, language_of_evidence(one.selection.text, one.language)
+                one.unread = next((tongue for tongue in both if not knows(self._verifier, tongue)), "")
+                one.error = UNKNOWN_LANGUAGE if one.unread else "not_judged"
 
     # ---- deciding ----
 
@@ -264,7 +267,7 @@ class Grounder:
             "" if support is None else self._verifier.name,
             found.by,
             reason,
-            one.language if reason == UNKNOWN_LANGUAGE else "",
+            one.unread if reason == UNKNOWN_LANGUAGE else "",
             found.by_table,
         )
 
@@ -290,7 +293,7 @@ def _set_languages(claims: Sequence[OpenClaim], tongue: str) -> None:
     """Each claim's language: in an answer of several, a sentence's own."""
     for one in each(claims):
         text = one.claim.text
-        one.language = language(text, tongue, SURE_LANGUAGE) if len(text) >= SENTENCE_CHARS else tongue
+        one.language = language(text, tongue, SURE) if len(text) >= SENTENCE_CHARS else tongue
 
 
 def _exchanged(one: OpenClaim, text: str) -> ClaimPair:

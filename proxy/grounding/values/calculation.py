@@ -49,8 +49,10 @@ class Calculation(Struct, frozen=True):
 def calculation(text: str) -> Calculation | None:
     """The first calculation in `text` that is wrong, else the first of all; None without one.
 
-    A number is read with a point, then with a comma before its decimals; wrong is what neither makes right. What units it mixes, a
-    currency's amounts and what is counted ("4 nights × £29") excepted, is none.
+    A number is read with a point, then with a comma before its decimals; wrong is what neither makes right. What mixes units, a
+    currency's amounts and what is counted ("4 nights × £29") excepted, is none. A word that is no unit may be "thousand" or "dozen" in
+    some language: with one that not all numbers have, and of a sum, whose words may be left out, only a result that misses by less than
+    a half is wrong.
     """
     found = [_calculated(m[0], m["left"], m["right"]) for m in (_EQUATION.finditer(text) if "=" in text else ())]
     found += [_calculated(m[0], f"{m['a']} + {m['b']}", m["c"]) for m in _TOTAL_OF.finditer(text)]
@@ -78,11 +80,16 @@ def _calculated(text: str, left: str, right: str) -> Calculation | None:
         possible = (result, 100 * result) if share else (result, -result) if len(terms) == 2 else (result,)  # "9 – 17 = 8 h"
         if any(abs(told.value - one) <= reach for one in possible):
             return Calculation(text, True, f"{result:.10g}")
-        made.append(result)
+        is_sum = not any(sign and sign in _FACTORS for sign, _ in terms)
+        may_miss_words = is_sum or _has_unknown_word([told, *(term for _, term in terms if term)])
+        if not may_miss_words or _NEAR[0] * abs(result) < abs(told.value) < _NEAR[1] * abs(result):
+            made.append(result)
     return Calculation(text, False, f"{made[0]:.10g}") if made else None
 
 
 COUNTED = "~"
+_NEAR = 0.55, 1.8
+"""Times the result: between a half and the double, which are a pair's."""
 
 
 class _Term(NamedTuple):
@@ -93,6 +100,8 @@ class _Term(NamedTuple):
     """Of its last decimal; 0 of a whole number."""
     unit: str
     """A currency, a unit, or `COUNTED` before the word for what is counted."""
+    is_known: bool
+    """Whether that is a currency or a unit, or nothing."""
 
 
 def _read(written: str, decimals: str) -> _Term | None:
@@ -110,7 +119,11 @@ def _read(written: str, decimals: str) -> _Term | None:
     unit = f"{COUNTED}{mark}" if known is None and mark.isalpha() and len(mark) > 2 else unit
     sign = -1 if written.startswith("-") else 1
     value = float(digits[0].replace(thousands, "").replace(decimals, "."))
-    return _Term(sign * value, 10.0 ** -len(plain[1]) if plain[1] else 0.0, unit)
+    return _Term(sign * value, 10.0 ** -len(plain[1]) if plain[1] else 0.0, unit, known is not None or mark in ("", "%"))
+
+
+def _has_unknown_word(terms: Sequence[_Term]) -> bool:
+    return len({term.unit for term in terms}) > 1 and not all(term.is_known for term in terms)
 
 
 def _of_one_unit(terms: Sequence[tuple[str, _Term | None]]) -> bool:

@@ -45,6 +45,7 @@ from numpy.typing import NDArray
 
 from proxy.errors import ModelUnavailable
 from proxy.exchange.judgements import ClaimPair, Support
+from proxy.language.detection import language_of_evidence
 
 FOLDER = Path(__file__).with_name("grounding_model")
 """The verifier that this package carries."""
@@ -149,7 +150,11 @@ class OnnxVerifier:
 
     def judge(self, pairs: list[ClaimPair]) -> list[Support | None]:
         """Implements `proxy.models.verifier.verifier.PairModel`."""
-        return [self._judge(pair) if self.knows(pair.language) else None for pair in pairs]
+        return [self._judge(pair) if self._reads(pair) else None for pair in pairs]
+
+    def _reads(self, pair: ClaimPair) -> bool:
+        """Whether it knows the languages of both texts: of a translation, the evidence's is another one."""
+        return self.knows(pair.language) and self.knows(language_of_evidence(pair.evidence, pair.language))
 
     def _judge(self, pair: ClaimPair) -> Support:
         """What else is read of a pair is read beside the inference, which lets go of the interpreter."""

@@ -285,6 +285,18 @@ async def test_nobody_is_sure_of_a_claim_in_a_language_that_the_verifier_does_no
     assert ("unsure", "unknown_language", None) == (found.label, found.reason, found.score)
 
 
+async def test_nobody_is_sure_of_a_translation_of_what_the_verifier_cannot_read() -> None:
+    class ReadsEnglish(EnglishOnly):
+        async def verify(self, pairs: Sequence[ClaimPair]) -> list[Support | None]:
+            return [word if "museum" in pair.evidence else None for pair, word in zip(pairs, await super().verify(pairs), strict=True)]
+
+    base = EvidenceBase([Evidence("Музей закритий щопонеділка, а в неділю працює лише до обіду, до дванадцятої години.")])
+
+    (found,) = await Grounder(ReadsEnglish()).judge([claim("It is closed on Mondays, and open until noon on Sundays.")], base, tongue="en")
+
+    assert ("unsure", "unknown_language", "uk") == (found.label, found.reason, found.language)
+
+
 async def test_what_the_evidence_says_word_by_word_is_supported_in_any_language() -> None:
     text = "Il museo è chiuso il lunedì."
 

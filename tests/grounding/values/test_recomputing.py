@@ -48,6 +48,9 @@ def follows_from(claim: str, *texts: str, language: str = "en", asked: str = "")
         ("9 – 17 = 8", True, "-8"),
         ("140500 + 62000 = 203000", True, "202500"),
         ("2 + 2 = 4, and 2 + 3 = 6.", False, "5"),
+        ("4 nights × £29 = £117", False, "116"),
+        ("12 × 15 = 1800", False, "180"),
+        ("2 × 6 eggs = 13 eggs", False, "12"),
     ],
 )
 def test_a_calculation_is_checked(text: str, right: bool, result: str) -> None:
@@ -74,6 +77,16 @@ def test_a_calculation_is_checked(text: str, right: bool, result: str) -> None:
         "Hotel 280 CHF = 249,00 €",
         "64-70-67-69=270",
         "7 days × 24 hours = 168 hours",
+        "5 × 200 thousand = 1 million",
+        "۵ × ۲۰۰ هزار = ۱ میلیون",
+        "5 × 200 тысяч = 1 миллион",
+        "1.5 million + 500,000 = 2 million",
+        "2 lakh + 50,000 = 2.5 lakh",
+        "5 × 1024 = 5K",
+        "3 dozen × 2 = 72",
+        "4 × 25 cents = 1 dollar",
+        "1 Std 30 + 15 = 1 Std 45",
+        "$1.2 + $500 = $1.7",  # of a list in millions and thousands
     ],
 )
 def test_what_can_be_read_in_two_ways_is_no_calculation(text: str) -> None:
