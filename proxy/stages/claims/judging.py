@@ -255,6 +255,8 @@ class ClaimJudge:
 
     async def judge(self, case: ClaimCase, claims: Sequence[Claim], text: str, *, with_judge: bool) -> list[Judgement]:
         """By the evidence, by what is known, and by the policy's judge (`with_judge`); the claims are of `text`."""
+        if not claims:
+            return []
         ground, started = await case.ground(), time.perf_counter()
         if with_judge and case.judge is not None and case.judge.ask == "all" and ground.scope == "all":
             await ask_ahead(claims, ground.base, case.judge, self._left_s(started))
@@ -263,8 +265,6 @@ class ClaimJudge:
 
     async def by_evidence(self, ground: Ground, claims: Sequence[Claim], text: str) -> list[Judgement]:
         """Of claims in `text`, whose language the question tells where it is short; within most of the stage's time."""
-        if not claims:
-            return []
         sample = text if len(text) >= _SHORT_CHARS else f"{text}\n{ground.question}"
         deadline_s = self._options.timeout_ms * _DEADLINE / 1000
         by_context = ground.grounder.judge(claims, ground.base, answer=sample, deadline_s=deadline_s)
