@@ -20,7 +20,7 @@ MAX_CHARS = 600
 """More text does not change the finding."""
 MIN_PROBABILITY = 0.45
 """Below it a text is too short, or too little of a language, to tell: "Hi", "404", names of products."""
-LANGUAGES = frozenset("ar bg ca cs da de el en es fi fr he hi hu id it ja ko nl no pl pt ro ru sk sr sv th tr uk vi zh".split())  # noqa: SIM905
+DETECTABLE_LANGUAGES = frozenset("ar bg ca cs da de el en es fi fr he hi hu id it ja ko nl no pl pt ro ru sk sr sv th tr uk vi zh".split())  # noqa: SIM905
 """Those it may find. Small relatives of large languages (ast, nds, war) would only be mistaken for them in a short question."""
 _NOT_WORDS = re.compile(r"https?://\S{1,2000}|\d[\d.,:/%]{0,40}|\s+")
 """Figures are of no language, and the model takes a short text that ends in one ("It costs 20.") for Czech."""
@@ -41,7 +41,7 @@ def _likeliest(text: str) -> tuple[str, float]:
         return "", 0.0
     labels, probabilities = _model().predict(sample.lower() if _is_shouted(sample) else sample, k=5)
     for label, probability in sorted(zip(labels, probabilities, strict=True), key=lambda found: -min(found[1], 1.0)):
-        if (code := str(label).removeprefix("__label__")) in LANGUAGES:
+        if (code := str(label).removeprefix("__label__")) in DETECTABLE_LANGUAGES:
             return code, float(probability)
     return "", 0.0
 

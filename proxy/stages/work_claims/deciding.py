@@ -14,7 +14,7 @@ from typing import Literal
 from msgspec import Struct
 
 from proxy.context.tool_results.turns import CalledTool
-from proxy.language.number_words import word_value
+from proxy.language.number_words import NUMBER_LANGUAGES, word_value
 from proxy.language.text import fold
 from proxy.stages.work_claims.calls import REPORT_CHARS, Attempt, attempt_at, command_of, linked, values_of
 from proxy.stages.work_claims.figures import other_than
@@ -100,11 +100,7 @@ def _otherwise(statement: WorkStatement, attempts: Sequence[Attempt], run: Run) 
 def _several(folded: str) -> int:
     """How many things a sentence says were all worked on; 0 where it gives no number."""
     word = _ALL_OF.search(folded)
-    values = (
-        (word_value(word[1], language) if not word[1].isdigit() else float(word[1]) for language in ("en", "de", "fr", "es", "it", "pt"))
-        if word
-        else ()
-    )
+    values = (word_value(word[1], language) if not word[1].isdigit() else float(word[1]) for language in NUMBER_LANGUAGES) if word else ()
     return next((int(value) for value in values if value), 0)
 
 
