@@ -14,7 +14,7 @@ from proxy.context.lineage import beginnings_of, opening_of
 from proxy.delivery import tap as delivery
 from proxy.delivery.gate import deliver_gate
 from proxy.delivery.hold import deliver_hold
-from proxy.delivery.own_tools import Rounds
+from proxy.delivery.own_tools import OwnToolReply
 from proxy.delivery.recognised import Recognised
 from proxy.errors import InvalidRequest, StoreUnavailable, UpstreamUnreachable
 from proxy.exchange import Exchange, Prompt, Request, Unanswered, Verdict
@@ -202,7 +202,7 @@ class Completion(Handler):
 
     async def _over_rounds(self, exchange: Exchange, dialect: Dialect, first: Reply, headers: list[tuple[str, str]]) -> Reply:
         """The reply of an exchange in which the model may call tools that the proxy answers itself."""
-        rounds = self._replies[-1] = Rounds(
+        rounds = self._replies[-1] = OwnToolReply(
             first,
             exchange,
             self._policy.pipeline,

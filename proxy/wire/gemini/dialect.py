@@ -69,7 +69,7 @@ class GeminiFilter(OwnToolFilter):
             if (call := call_in(part)) is not None:
                 found.append(AnswerItem(True, len(self._called)))
                 self._called.append(found[-1])
-                self._decide(found[-1], str(call.get("name")) in self._tools)
+                self._decide_owner(found[-1], str(call.get("name")) in self._tools)
                 if found[-1].own:
                     self._seals = self._seals or bool(part.get("thoughtSignature"))
                 elif self._seals and all(item.own for item in self._called[:-1]):
