@@ -18,6 +18,7 @@ import orjson
 from proxy.exchange import Answer, Choice, Exchange, Message, Request, Tool, ToolCall
 from proxy.wire import bodies, sse
 from proxy.wire.answers import add_usage, end_of, usage_in
+from proxy.wire.api_errors import envelope, failure_in, is_own
 from proxy.wire.chat.forms import own_answer, own_body, own_events
 from proxy.wire.chat.message import CallParts, ChoiceParts, MessageParts, call_entries, delta_of, repeats, unread
 from proxy.wire.chat.shapes import ChatShapes
@@ -27,7 +28,6 @@ from proxy.wire.gemini.contents import sign_calls, signature_of
 from proxy.wire.own_tools import AnswerEvent, AnswerItem, Fields, OwnToolFilter, legible
 from proxy.wire.requests import Wire, output_requirements_of, request_of, withhold
 from proxy.wire.shapes import answer_bounds
-from proxy.wire.upstream_errors import envelope, failure_in, is_own
 
 _CALL_FINISHES = ("tool_calls", "function_call")
 """The ``finish_reason`` of a completion that calls tools."""

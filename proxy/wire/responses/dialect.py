@@ -23,6 +23,7 @@ from proxy.exchange.answers import OutputRequirements
 from proxy.exchange.histories import CONVERSATION, RESPONSE, History
 from proxy.wire import bodies, sse
 from proxy.wire.answers import add_usage
+from proxy.wire.api_errors import envelope, failure_in
 from proxy.wire.chat.forms import own_answer
 from proxy.wire.dialect import Changes, Dialect
 from proxy.wire.own_tools import AnswerEvent, AnswerItem, Fields, OwnToolFilter, legible
@@ -34,7 +35,6 @@ from proxy.wire.responses.rendering import OUTPUT_ITEMS, Rendering, new_items
 from proxy.wire.responses.shapes import ResponsesShapes
 from proxy.wire.responses.stream import ResponsesStream
 from proxy.wire.shapes import answer_bounds
-from proxy.wire.upstream_errors import envelope, failure_in
 
 
 class ResponsesFilter(OwnToolFilter):
