@@ -36,7 +36,6 @@ _REVISION = 4
 """Of what a row's content means, to be raised with each new field of `Bucket`: a row of another revision is made anew."""
 _FOLDED = 5000
 """Changes that are folded at once."""
-_NEVER = -math.inf
 _COUNTED_ANEW = ("quarantined", "quarantine", "clashes", "clash_strategies", "clashes_open", "failures", "feedback")
 """What people decide and say: it has tables of its own, and changes later."""
 _PLAIN = tuple(name for name in Bucket.__struct_fields__ if name not in ("start", "seconds", "panels", *_COUNTED_ANEW))

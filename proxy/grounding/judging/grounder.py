@@ -100,9 +100,8 @@ class Grounder:
         open_claims = [OpenClaim(claim.question_and_text, claim) for claim in distinct.values()]
         try:
             async with within(deadline_s):
-                tongue = tongue or await asyncio.to_thread(
-                    language, answer or " ".join(one.text for one in open_claims)
-                )  # it loads a model the first time
+                sample = answer or " ".join(one.text for one in open_claims)
+                tongue = tongue or await asyncio.to_thread(language, sample)  # it loads a model the first time
                 await asyncio.to_thread(_set_languages, open_claims, tongue)
                 if self._only_certain:
                     await run_in_thread_if_large(base.chars, _decide_by_records, open_claims, base)
@@ -117,7 +116,11 @@ class Grounder:
         except ModelUnavailable as error:
             log.warning("no verifier: %s", error)
             _set_error(open_claims, "verifier_unavailable")
-        found = await run_in_thread_if_large(len(open_claims) * _CLAIM, self._judgements, open_claims, base)
+
+        def judgements() -> dict[tuple[str, str, str], Judgement]:
+            return {_key(one.claim): self._judgement(one, base) for one in each(open_claims)}
+
+        found = await run_in_thread_if_large(len(open_claims) * _CLAIM, judgements)
         return [replace(found[_key(claim)], claim=claim) if claim.checkable else _without_verifier(claim) for claim in claims]
 
     async def selections(self, claims: Sequence[Claim], base: EvidenceBase) -> list[Selection]:
@@ -236,9 +239,6 @@ class Grounder:
         return {one.text: float(vectors[2 * i] @ vectors[2 * i + 1]) for i, (one, _) in enumerate(differing)}
 
     # ---- the judgement ----
-
-    def _judgements(self, claims: Sequence[OpenClaim], base: EvidenceBase) -> dict[tuple[str, str, str], Judgement]:
-        return {_key(one.claim): self._judgement(one, base) for one in each(claims)}
 
     def _judgement(self, one: OpenClaim, base: EvidenceBase) -> Judgement:
         """By what was decided."""

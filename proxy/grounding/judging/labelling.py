@@ -97,7 +97,7 @@ class OpenClaim(Struct):
     error: str = ""
     decision: ClaimDecision | None = None
     differs: Slot | None = None
-    """Where the evidence has another value."""
+    """Where the nearest evidence has another value than the claim."""
     swaps: Sequence[str] = ()
     """The claim with such values in it."""
     _nearest: list[int] | None = None
@@ -146,7 +146,8 @@ def compare(one: OpenClaim, base: EvidenceBase, thresholds: ClaimThresholds) -> 
     if one.error == UNKNOWN_LANGUAGE:
         one.decision = one.decision or ClaimDecision("unsure", "", reason=UNKNOWN_LANGUAGE)
     elif one.decision is None or (one.decision.by == "model" and not (one.support and one.support.decides)):
-        one.differs = _find_difference(one, base)
+        if _can_compare(one, base):
+            one.differs = slot(one.claim.text, one.sentences(base), base.stated, one.language, one.claim.asked)
         if one.differs is not None and one.support is not None:
             one.swaps = swaps(one.claim.text, one.sentences(base), base.stated, one.language, one.claim.asked)
 
@@ -170,11 +171,6 @@ def _can_compare(one: OpenClaim, base: EvidenceBase) -> bool:
     check()
     text = one.claim.text
     return not base.stated.whole or base.stated.room_for(text, len(read_quantities(text, one.language).numbers))
-
-
-def _find_difference(one: OpenClaim, base: EvidenceBase) -> Slot | None:
-    """Where the nearest evidence has another value than the claim."""
-    return slot(one.claim.text, one.sentences(base), base.stated, one.language, one.claim.asked) if _can_compare(one, base) else None
 
 
 # ---- what the verifier says ----
