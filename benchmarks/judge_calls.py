@@ -21,7 +21,7 @@ from benchmarks.harmless_replay import replay
 from benchmarks.load.report import print_table
 from benchmarks.load.statistics import wilson
 from proxy.exchange.judgements import Claim, Judgement
-from proxy.grounding.judging.reconsidering import open_to
+from proxy.grounding.judging.reconsidering import is_open_to_judge
 
 
 def judged(detail: Mapping[str, Any]) -> list[Mapping[str, Any]]:
@@ -35,7 +35,7 @@ def judged(detail: Mapping[str, Any]) -> list[Mapping[str, Any]]:
 def open_to_it(claim: Mapping[str, Any]) -> bool:
     """Whether the judge would be asked about a claim of a record."""
     claimed = Claim(claim["text"], 0, 0)
-    return open_to(Judgement(claimed, claim["label"], claim.get("score"), decided_by=claim.get("decided_by") or ""), "unsure")
+    return is_open_to_judge(Judgement(claimed, claim["label"], claim.get("score"), decided_by=claim.get("decided_by") or ""), "unsure")
 
 
 async def calls(policy: str, conversations: Sequence[Conversation]) -> list[int]:

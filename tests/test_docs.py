@@ -80,6 +80,11 @@ def test_generated_tables_are_filled_wherever_they_stand(tmp_path: Path) -> None
     assert "| 400 | `policy_blocked` |" in found[page]
 
 
+def test_each_error_of_the_reference_has_its_whole_sentence() -> None:
+    rows = reference.errors().splitlines()[2:]
+    assert [] == [row for row in rows if not row.endswith(". |")]
+
+
 def test_the_pictures_of_quality_and_speed_are_those_of_the_results() -> None:
     assert {path: path.read_text("utf-8") for path in charts.files()} == charts.files()
 

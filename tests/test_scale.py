@@ -100,8 +100,8 @@ async def cpu_s(app: App, upstream: MemoryUpstream, policy: str, case: Case) -> 
     gc.collect()
     started = time.process_time()
     assert await ask(app, policy, body) in (200, 400, 503)
-    while app.afterwards._tasks:  # what is learned from it
-        await asyncio.wait(app.afterwards._tasks)
+    while app.learning_tasks._tasks:  # what is learned from it
+        await asyncio.wait(app.learning_tasks._tasks)
     await app.records_writer.flush()
     return time.process_time() - started
 

@@ -28,7 +28,7 @@ from proxy.exchange import Evidence, Exchange, Prompt, Request
 from proxy.exchange.judgements import Claim, support
 from proxy.grounding.evidence.gathering import EvidenceBase
 from proxy.grounding.judging.grounder import Grounder
-from proxy.grounding.judging.judges import make_judge, tempered
+from proxy.grounding.judging.judges import apply_temperature, make_judge
 from proxy.grounding.judging.questions import SUPPORT, JudgeOptions, support_question
 from proxy.policy.loading import Policy
 from proxy.policy.precision import FLOORS
@@ -168,7 +168,7 @@ def fit(pairs: Sequence[JudgedPair], answers: Sequence[JudgeAnswer], *, acts: bo
     if min(len(fitted), len(other)) < len(pairs) // 4:
         return [*said, "too few answers to fit anything: " + next((a.problem for a in answers if a.problem), "")]
     temperature = _temperature(fitted)
-    fitted, other = _tempered(fitted, temperature), _tempered(other, temperature)
+    fitted, other = _apply_temperature(fitted, temperature), _apply_temperature(other, temperature)
     said.append(f"{'choice':13} {'what follows':12} floor  threshold  precision [95%]    recall    n")
     chosen: dict[str, float] = {}
     for choice, follows, floor in _FOLLOWS:
@@ -251,15 +251,15 @@ def _half(rows: _Scored, which: int) -> _Scored:
     return [row for row in rows if row[0].document % 2 == which]
 
 
-def _tempered(rows: _Scored, temperature: float) -> _Scored:
-    return [(pair, tempered(chances, temperature)) for pair, chances in rows]
+def _apply_temperature(rows: _Scored, temperature: float) -> _Scored:
+    return [(pair, apply_temperature(chances, temperature)) for pair, chances in rows]
 
 
 def _temperature(rows: _Scored) -> float:
     """That of the least negative log likelihood."""
 
     def loss(temperature: float) -> float:
-        return -sum(math.log(max(_LEAST, tempered(chances, temperature)[pair.label])) for pair, chances in rows)
+        return -sum(math.log(max(_LEAST, apply_temperature(chances, temperature)[pair.label])) for pair, chances in rows)
 
     return min(_TEMPERATURES, key=loss)
 

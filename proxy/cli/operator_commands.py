@@ -1,4 +1,7 @@
-"""The command lines of ``groundwire tail``, ``report``, ``tune``, ``alerts`` and ``keys``; what they do is in modules with the store."""
+"""The arguments of ``groundwire tail``, ``report``, ``tune``, ``alerts`` and ``keys``, for `proxy.__main__`, which has those of the others.
+
+What the commands do is in the modules beside this one, which are imported when a command runs: they need the store.
+"""
 
 from __future__ import annotations
 

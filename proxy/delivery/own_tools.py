@@ -24,8 +24,8 @@ NOT_RUN = "Not run. Call it again if it is still needed."
 """For a call that a later request brings the result of."""
 
 
-class Rounds(WrappedReply):
-    """Implements `proxy.ports.upstream.Reply` over the replies of one exchange."""
+class OwnToolReply(WrappedReply):
+    """Implements `proxy.ports.upstream.Reply` over the replies of one exchange, one for each round of calls."""
 
     def __init__(
         self,

@@ -21,9 +21,9 @@ from proxy.exchange import Exchange, Verdict
 from proxy.offloop import run_in_thread_if_large
 from proxy.ports.upstream import Reply, WrappedReply, is_event_stream, read_whole
 from proxy.wire import sse
+from proxy.wire.api_errors import envelope, failure_in, failure_of
 from proxy.wire.dialect import Recogniser
 from proxy.wire.shapes import ABSENT
-from proxy.wire.upstream_errors import envelope, failure_in, failure_of
 
 UNREADABLE = "answer_unreadable"
 _HEADERS = frozenset(

@@ -1,8 +1,8 @@
-"""The figures behind the response headers, as far as stages have set them.
+"""The figures behind the response headers (`Facts`), and the upstream answers of an exchange that asks for several (`Attempts`).
 
-Also several upstream answers in one exchange, so that any of them can be the one that is delivered. A stage that wants another answer sets
-`exchange.retry`: what was found of the present one is then set aside, and the next is judged from the same start. A stage that prefers an
-earlier one sets `exchange.deliver`: what the stages before it had found of that one comes back.
+A stage that wants another answer sets `exchange.retry`: what was found of the present answer is then set aside, and the next one is judged
+from the same start. A stage that prefers an earlier answer sets `exchange.deliver`: what the stages before it had found of that one comes
+back.
 """
 
 from __future__ import annotations

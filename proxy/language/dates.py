@@ -15,7 +15,7 @@ from pathlib import Path
 
 from msgspec import Struct
 
-from proxy.language.number_words import LANGUAGES, word_value
+from proxy.language.number_words import MAIN_LANGUAGES, word_value
 from proxy.language.patterns import LazyPattern, phrases
 from proxy.offloop import each
 
@@ -228,7 +228,7 @@ def half_of_day(text: str, end: int) -> str:
 
 
 def _hour(said: str) -> int | None:
-    value = float(said) if said.isdigit() else next((v for t in LANGUAGES if (v := word_value(said.lower(), t)) is not None), None)
+    value = float(said) if said.isdigit() else next((v for t in MAIN_LANGUAGES if (v := word_value(said.lower(), t)) is not None), None)
     return int(value) if value is not None and 1 <= value <= 24 else None
 
 

@@ -26,7 +26,7 @@ _CODES = (
     "af am ar az be bg bn ca cs cy da de dv el en es et eu fa fi fr ga gu he hi hr hu hy id is it ja ka kk km kn ko ku ky lo lt lv "
     "mk ml mn mr ms mt my ne nl no or pa pl ps pt ro ru sd si sk sl sq sr sv sw ta te tg th ti tl tr uk ur uz vi yi zh"
 )
-LANGUAGES = frozenset(_CODES.split())
+DETECTABLE_LANGUAGES = frozenset(_CODES.split())
 """Those it may find. Small relatives of large languages (ast, nds, war) would only be mistaken for them in a short question; a language
 that is missing here is taken for the default, so those that many write are not.
 """
@@ -54,7 +54,7 @@ def _likeliest(text: str) -> tuple[str, float]:
         return "", 0.0
     labels, probabilities = _model().predict(sample.lower() if _is_shouted(sample) else sample, k=5)
     for label, probability in sorted(zip(labels, probabilities, strict=True), key=lambda found: -min(found[1], 1.0)):
-        if (code := str(label).removeprefix("__label__")) in LANGUAGES:
+        if (code := str(label).removeprefix("__label__")) in DETECTABLE_LANGUAGES:
             return code, float(probability)
     return "", 0.0
 

@@ -53,8 +53,10 @@ FRACTIONS: dict[str, float] = {
 }
 """Words that are always a part of something; "a third" and "a quarter" need their article."""
 JOINERS = frozenset(("and", "und", "y", "et", "e"))
-LANGUAGES = ("en", "de", "es", "fr")
-EVERY_LANGUAGE = (*LANGUAGES, "it", "pt")
+MAIN_LANGUAGES = ("en", "de", "es", "fr")
+"""Of what the proxy itself says, and of the number words that count where a text's language is not known."""
+NUMBER_LANGUAGES = (*MAIN_LANGUAGES, "it", "pt")
+"""Whose number words are read: text2num has to know each."""
 
 
 class _Word(Struct, frozen=True):
@@ -90,18 +92,18 @@ _worth_of = lru_cache(maxsize=_KNOWN_RUNS)(_look_up)
 @lru_cache(maxsize=_KNOWN_WORDS)
 def may_count(word: str) -> bool:
     """Whether a lower-case word is a number's in one of the languages: most are not, and need no closer look."""
-    return word in FRACTIONS or word == "quarter" or any(_look_up(word, language) is not None for language in EVERY_LANGUAGE)
+    return word in FRACTIONS or word == "quarter" or any(_look_up(word, language) is not None for language in NUMBER_LANGUAGES)
 
 
 def word_value(word: str, language: str) -> float | None:
     """What one lower-case cardinal is worth; None for another word."""
-    found = _worth_of(word, language if language in EVERY_LANGUAGE else "en")
+    found = _worth_of(word, language if language in NUMBER_LANGUAGES else "en")
     return None if found is None or found[1] else found[0]
 
 
 def ordinal_value(word: str, language: str) -> float | None:
     """What one lower-case ordinal is worth: third, dritte, tercero, troisième."""
-    found = _worth_of(word, language if language in EVERY_LANGUAGE else "en")
+    found = _worth_of(word, language if language in NUMBER_LANGUAGES else "en")
     return None if found is None or not found[1] else found[0]
 
 
@@ -116,7 +118,7 @@ def run_value(words: Sequence[str], language: str) -> tuple[float, int]:
     alone = word_value(words[0], language) if words else None
     if alone is None:
         return 0.0, 0
-    if len(words) > 1 and (first := _first(tuple(words), language if language in EVERY_LANGUAGE else "en")) is not None:
+    if len(words) > 1 and (first := _first(tuple(words), language if language in NUMBER_LANGUAGES else "en")) is not None:
         return first
     return alone, 1
 
@@ -162,7 +164,7 @@ def _value(match: re.Match[str]) -> float | None:
         whole = word_value(match["german"].lower(), "de")
         return None if whole is None or whole > 12 else (whole + 0.5) * _worth(match["german_large"])
     said = match["count"].lower()
-    count = float(said) if said.isdigit() else next((v for tongue in LANGUAGES if (v := word_value(said, tongue)) is not None), None)
+    count = float(said) if said.isdigit() else next((v for tongue in MAIN_LANGUAGES if (v := word_value(said, tongue)) is not None), None)
     if said == "a":
         count = 1.0
     if count is None or count > 999:
@@ -174,5 +176,5 @@ def _worth(word: str | None) -> float:
     if not word:
         return 1.0
     small = {"dozen": 12.0, "dutzend": 12.0, "docena": 12.0, "hundred": 100.0, "hundert": 100.0}
-    found = small.get(word.lower()) or next((m for tongue in LANGUAGES if (m := magnitude(word.lower(), tongue))), None)
+    found = small.get(word.lower()) or next((m for tongue in MAIN_LANGUAGES if (m := magnitude(word.lower(), tongue))), None)
     return found or (1000.0 if word.lower() == "tausend" else 1.0)

@@ -16,9 +16,9 @@ from msgspec import Struct
 
 from proxy.language.dates import Date, Time, read_dates, read_times
 from proxy.language.number_words import (
-    EVERY_LANGUAGE,
     FRACTIONS,
     JOINERS,
+    NUMBER_LANGUAGES,
     magnitude,
     may_count,
     ordinal_value,
@@ -130,7 +130,7 @@ def read_quantities(text: str, language: str = "en", *, any_language: bool = Fal
     clock = {at for time in times for at in range(time.start, time.end)}
     dates = [date for date in read_dates(text) if not (date.start in clock or date.end - 1 in clock or _is_amount(text, date))]
     taken = sorted([(d.start, d.end) for d in dates] + [(t.start, t.end) for t in times])
-    languages = EVERY_LANGUAGE if any_language else (language if language in EVERY_LANGUAGE else "en",)
+    languages = NUMBER_LANGUAGES if any_language else (language if language in NUMBER_LANGUAGES else "en",)
     numbers = [_with_half(text, *half) for half in read_halves(text) if half[1] not in clock]
     taken = sorted([*taken, *((n.start, n.end) for n in numbers)])
     numbers += _digits(text, taken, languages)

@@ -83,7 +83,10 @@ class StagePanel(Struct):
 
 
 class Bucket(Struct, kw_only=True):
-    """What happened from `start` on for `seconds`."""
+    """What happened from `start` on for `seconds`: the figures of the dashboard and of reports, added up by `proxy.store.record_sums`.
+
+    Who adds a field, or counts one in another way, raises `_REVISION` of `proxy.store.rollups`: else past times keep the old sums.
+    """
 
     start: float
     """Seconds since the epoch, a multiple of `seconds`."""

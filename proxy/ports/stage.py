@@ -97,9 +97,10 @@ class Stage(Generic[OptionsT]):
     """One step of a policy. Subclasses set the class attributes and override the hooks they need."""
 
     name: ClassVar[str]
-    checks: ClassVar[bool] = True
-    """Whether it looks for what is wrong, so that its processor time is of the exchange's: what makes the prompt fit has to be done."""
     """As in the policy file."""
+    checks: ClassVar[bool] = True
+    """Whether it looks for what is wrong: then its processor time is taken from the exchange's, which is bounded. False for a stage that
+    makes the prompt fit, which has to be done."""
     Options: ClassVar[type[StageOptions]] = StageOptions
     requires: ClassVar[tuple[str, ...]] = ()
     """Facts that an earlier stage must assign: a policy without one is refused when it is loaded."""

@@ -1,7 +1,8 @@
-"""Upstreams: where requests go. One protocol, three kinds.
+"""Upstreams: where requests go. One protocol; `proxy.upstreams.making` has its kinds.
 
-`openai.py` speaks to any OpenAI-compatible server byte for byte; `litellm.py` translates for every other provider; `embedded.py`
-runs a small model beside this process. `resilience.py` wraps them with retries, fallbacks and a concurrency cap.
+`openai.py` speaks byte for byte to servers of OpenAI's, Anthropic's and Google's APIs; `litellm.py` translates for every other provider;
+`embedded.py` runs a small model beside this process, `builtin.py` asks the built-in verifier. `translating.py` wraps each for clients of
+other APIs, `resilience.py` with retries, fallbacks and a bound of calls at a time.
 """
 
 from __future__ import annotations

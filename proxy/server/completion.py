@@ -14,7 +14,7 @@ from proxy.context.lineage import beginnings_of, opening_of
 from proxy.delivery import tap as delivery
 from proxy.delivery.gate import deliver_gate
 from proxy.delivery.hold import deliver_hold
-from proxy.delivery.own_tools import Rounds
+from proxy.delivery.own_tools import OwnToolReply
 from proxy.delivery.recognised import Recognised
 from proxy.errors import InvalidRequest, StoreUnavailable, UpstreamUnreachable
 from proxy.exchange import Exchange, Prompt, Request, Unanswered, Verdict
@@ -56,10 +56,10 @@ class Completion(Handler):
     async def _serve(self, path: str, headers: ClientHeaders, hints: RequestHints) -> None:
         dialect = self._dialect
         assert dialect is not None
-        body = await asgi.read_body(self._scope, self._receive, self._s.server.max_body_bytes, self.room)
+        body = await asgi.read_body(self._scope, self._receive, self._services.server.max_body_bytes, self.room)
         self.responder.watch()
         if headers.encoding:
-            body = await self.decoded(body, headers.encoding)
+            body = await self.decode(body, headers.encoding)
         body = dialect.merge_address(body, self.path)
         request = await self._parse(dialect, body)
         dialect = self._dialect or dialect
@@ -76,7 +76,7 @@ class Completion(Handler):
         self.exchange = exchange = self._make_exchange(request, hints, hints.run_id or await self._run_of(request))
         self._begin_record()
         if pipeline.stages:
-            await self._begin(exchange, found)
+            await self._run_request_stages(exchange, found)
         if exchange.answer is not None:
             await self._deliver_own(exchange, dialect)
             return
@@ -86,13 +86,13 @@ class Completion(Handler):
     async def _check_owner(self, dialect: Dialect, body: bytes) -> None:
         """Raises `NotFound` where it goes on from what is another client's, `InvalidRequest` where that can be read in two ways."""
         names = await run_in_thread_if_large(len(body) // SEARCH_SPEEDUP, may_name, body)
-        if self._policy.judges or (names and self._s.clients.keyed):
+        if self._policy.judges or (names and self._services.clients.keyed):
             await run_in_thread_if_large(len(body), check_keys, body, dialect.conversation_field)
         if names:
             named, brought = await run_in_thread_if_large(len(body), named_in, body)
-            await self._s.owners.check(self.route.upstream.name, named, self._client, self.party, brought)
+            await self._services.owners.check(self.route.upstream.name, named, self._client, self.party, brought)
 
-    async def _begin(self, exchange: Exchange, found: Verdict | None) -> None:
+    async def _run_request_stages(self, exchange: Exchange, found: Verdict | None) -> None:
         """The stages look at the request; `found` is what is to be said of its history."""
         if found is not None and self._policy.pipeline.ran(exchange):
             exchange.verdicts.append(found)
@@ -107,17 +107,17 @@ class Completion(Handler):
         self._keeps = request.keeps
         if request.with_items is None and request.with_history is None and not request.unseen_items:
             return request, None
-        return await self._s.continuations.joined(request, self._client)
+        return await self._services.continuations.joined(request, self._client)
 
     async def _parse(self, dialect: Dialect, body: bytes) -> Request:
         """The request, in the API that it is meant for: some clients send a body of one API to the path of another. Raises `ProxyError`."""
         try:
             return await run_in_thread_if_large(reading(body), dialect.parse_request, body)
         except InvalidRequest:
-            meant = self._s.dialects.for_body(dialect.path, body)
+            meant = self._services.dialects.for_body(dialect.path, body)
             if meant is None:
                 raise
-        self._dialect = self._spoken = meant
+        self._dialect = self._client_dialect = meant
         self.path = meant.path + self.path[len(dialect.path) :]
         return await run_in_thread_if_large(reading(body), meant.parse_request, body)
 
@@ -129,7 +129,7 @@ class Completion(Handler):
         beginnings = await run_in_thread_if_large(request.quick_size, beginnings_of, client, route, request.messages)
         try:
             async with AwakeTimeout(LINEAGE_TIMEOUT_S):
-                return await self._s.lineages.run_of(beginnings, client=client, route=route)
+                return await self._services.lineages.run_of(beginnings, client=client, route=route)
         except (StoreUnavailable, TimeoutError) as error:  # what is remembered is then away, too
             log.debug("%s: the run's beginnings cannot be looked up: %s", self.id, error)
             return beginnings.opening
@@ -181,10 +181,10 @@ class Completion(Handler):
         else:
             self._before_ms, self._asked_at = (now - self._started) * 1000, now
             if request.stream:
-                self._alive = KeepAlive(self.responder, self._s.server.keep_alive_s, lambda: self._own_headers("pending"))
+                self._alive = KeepAlive(self.responder, self._services.server.keep_alive_s, lambda: self._own_headers("pending"))
         reply = await self._call(call)
         if self._is_owned and 200 <= reply.status < 300:
-            reply = OwnedReply(reply, self._s.owners, self.route.upstream.name, self._client)
+            reply = OwnedReply(reply, self._services.owners, self.route.upstream.name, self._client)
         return self._recognise(exchange, dialect, body, reply)
 
     def _recognise(self, exchange: Exchange, dialect: Dialect, body: bytes, reply: Reply) -> Reply:
@@ -196,20 +196,20 @@ class Completion(Handler):
             dialect.recogniser(exchange, body),
             exchange,
             refuses=self._policy.unknown == "refuse",
-            max_bytes=self._s.server.max_answer_bytes,
-            count=partial(self._s.metrics.count, "answers.left_out_count"),
+            max_bytes=self._services.server.max_answer_bytes,
+            count=partial(self._services.metrics.count, "answers.left_out_count"),
         )
 
     async def _over_rounds(self, exchange: Exchange, dialect: Dialect, first: Reply, headers: list[tuple[str, str]]) -> Reply:
         """The reply of an exchange in which the model may call tools that the proxy answers itself."""
-        rounds = self._replies[-1] = Rounds(
+        rounds = self._replies[-1] = OwnToolReply(
             first,
             exchange,
             self._policy.pipeline,
             dialect,
             lambda: self._send(exchange, dialect, headers),
             whole=self._delivery(exchange) == "hold",
-            max_bytes=self._s.server.max_answer_bytes,
+            max_bytes=self._services.server.max_answer_bytes,
         )
         await rounds.open()
         return rounds
@@ -230,7 +230,7 @@ class Completion(Handler):
             responder=self.responder,
             own_headers=self._own_headers,
             inline=lambda: inline_detail(exchange, self._verdict()),
-            max_bytes=self._s.server.max_answer_bytes,
+            max_bytes=self._services.server.max_answer_bytes,
             again=again,
             asked_at=self._asked_at,
             total_s=self.route.upstream.total_s,
@@ -259,9 +259,9 @@ class Completion(Handler):
 
     async def _deliver_own(self, exchange: Exchange, dialect: Dialect) -> None:
         """Send the answer that a stage gave in the model's stead."""
-        self._s.metrics.count("answers.own_count")
+        self._services.metrics.count("answers.own_count")
         if self._is_owned and exchange.answer is not None and exchange.answer.id:
-            await self._s.owners.add(self.route.upstream.name, [exchange.answer.id], self._client)
+            await self._services.owners.add(self.route.upstream.name, [exchange.answer.id], self._client)
         exchange.upstream = OWN
         exchange.facts.context = None  # nothing was sent upstream
         self._before_ms = (time.perf_counter() - self._started) * 1000
@@ -276,20 +276,20 @@ class Completion(Handler):
 
     async def _pass_error(self, reply: Reply) -> None:
         """The upstream's own error: status, body and ``retry-after`` as they are."""
-        body = await read_whole(reply, min(MAX_ERROR_BYTES, self._s.server.max_answer_bytes))
+        body = await read_whole(reply, min(MAX_ERROR_BYTES, self._services.server.max_answer_bytes))
         if self.exchange is not None:
-            code = self._spoken.error_code(body)
+            code = self._client_dialect.error_code(body)
             self.exchange.verdicts.append(
                 Verdict("upstream", "upstream_error", code="upstream_" + (code or str(reply.status)), detail={"status": reply.status})
             )
             self.exchange.unanswered = Unanswered(code, reply.status, retry_after_s(reply.headers))
             if code == "context_length_exceeded":
-                self._s.metrics.count("context.length_exceeded_upstream_count")
+                self._services.metrics.count("context.length_exceeded_upstream_count")
         if self.responder.early:
             assert self.exchange is not None
             stream, told = (
-                self._spoken.stream(),
-                self._spoken.own_tool_filter(self.exchange, whole=False).encode_failure(reply.status, body),
+                self._client_dialect.stream(),
+                self._client_dialect.own_tool_filter(self.exchange, whole=False).encode_failure(reply.status, body),
             )
             stream.feed(told)
             await self.responder.end(told + stream.end())

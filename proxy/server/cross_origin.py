@@ -2,7 +2,7 @@
 
 Nothing is granted by default. A page's preflight carries no key and is passed on; what the upstream then allows is repeated on errors of
 the proxy's own for that route, which a page could not read otherwise. With ``cors:`` in config.yaml the proxy answers pages itself
-(`readable_by`, Starlette's middleware), and no upstream is told of them: some refuse what a page asks. Specification:
+(`with_cors`, Starlette's middleware), and no upstream is told of them: some refuse what a page asks. Specification:
 https://fetch.spec.whatwg.org/#http-cors-protocol
 """
 
@@ -18,7 +18,8 @@ from proxy.ports.upstream import Reply, header_of
 from proxy.wire.http.asgi import RawHeaders, Receive, Scope, Send, whole_writer
 
 MAX_GRANTS = 1024
-_ANSWERED = "groundwire.pages"
+ANSWERS_PAGES = "groundwire.pages"
+"""In the scope of a request whose answer the proxy itself lets pages read."""
 _ALLOWS = "access-control-allow-origin"
 _VERSION = re.compile(r"/v1(?:beta|alpha)?/")
 
@@ -29,7 +30,7 @@ class Grants:
     def __init__(self) -> None:
         self._found: dict[tuple[str, str], bytes] = {}
 
-    async def noted(self, route: str, origin: str, sending: Awaitable[Reply]) -> Reply:
+    async def note(self, route: str, origin: str, sending: Awaitable[Reply]) -> Reply:
         """An upstream's answer to a page of that `origin`."""
         reply = await sending
         allowed = header_of(reply.headers, _ALLOWS)
@@ -57,11 +58,6 @@ def is_preflight(scope: Scope) -> bool:
     return scope["method"] == "OPTIONS" and any(name == b"access-control-request-method" for name, _ in scope["headers"])
 
 
-def is_answered(scope: Scope) -> bool:
-    """Whether the proxy answers pages itself."""
-    return _ANSWERED in scope
-
-
 Serve = Callable[[Scope, Receive, Send], Awaitable[None]]
 
 
@@ -70,13 +66,13 @@ def is_api(scope: Scope) -> bool:
     return _VERSION.search(scope["path"]) is not None and not scope["path"].startswith("/groundwire/")
 
 
-def readable_by(origins: Sequence[str], serve: Serve) -> Serve:
+def with_cors(origins: Sequence[str], serve: Serve) -> Serve:
     """`serve` for clients of any kind, with what lets pages of these `origins` read its answers."""
     inner: Any = serve
     pages = CORSMiddleware(inner, origins, allow_methods=("GET", "POST", "DELETE"), allow_headers=("*",), expose_headers=("*",))
 
     async def in_pieces(scope: Scope, receive: Receive, send: Any) -> None:
         whole_writer(scope)  # taken out: what is written past `send` would lack the headers
-        await pages({**scope, _ANSWERED: True}, receive, send)
+        await pages({**scope, ANSWERS_PAGES: True}, receive, send)
 
     return in_pieces

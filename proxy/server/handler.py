@@ -33,7 +33,7 @@ from proxy.observe.tracing import trace_id_of
 from proxy.offloop import LARGE, run_in_thread_if_large
 from proxy.ports.upstream import OWN, Call, Reply
 from proxy.server.admission import Admission, without_upstreams
-from proxy.server.cross_origin import is_answered, is_preflight, origin_of
+from proxy.server.cross_origin import ANSWERS_PAGES, is_preflight, origin_of
 from proxy.server.routes import ActivePolicy, Route, Services
 from proxy.server.usage import usage_of
 from proxy.wire.decisions.asked import Billing
@@ -80,7 +80,7 @@ class Handler(ABC):
         path: str,
         dialect: Dialect | None,
     ) -> None:
-        self._s, self.route, self._scope, self._receive, self.responder = services, route, scope, receive, responder
+        self._services, self.route, self._scope, self._receive, self.responder = services, route, scope, receive, responder
         self._started = time.perf_counter()
         self.received_at = services.clock.now()
         self.id = new_id(self.received_at)
@@ -88,7 +88,7 @@ class Handler(ABC):
         """Behind the route's prefix, with the query."""
         self._dialect = dialect
         """None for a path that is passed through."""
-        self._spoken = dialect or services.dialects.for_client(path.partition("?")[0], scope["headers"])
+        self._client_dialect = dialect or services.dialects.for_client(path.partition("?")[0], scope["headers"])
         """What the client understands."""
         self.exchange: Exchange | None = None
         self._policy: ActivePolicy = route.default
@@ -104,7 +104,7 @@ class Handler(ABC):
         """Who is charged for what the request takes, and what its body has."""
         self._before_ms = 0.0
         self._error: ProxyError | None = None
-        self._bill = Billing()
+        self._billing = Billing()
         """What an answer that was passed through says that it took."""
         self._usage: Usage | None = None
         """What an exchange took."""
@@ -120,19 +120,19 @@ class Handler(ABC):
         try:
             await self._run()
         except ClientGone:
-            self._left()
+            self._note_departure()
         except asyncio.CancelledError:
             if self.responder.client_gone:
-                self._left()
+                self._note_departure()
             else:
-                await self._failed(Overloaded("the server is stopping and has waited long enough for this answer"))
+                await self._answer_error(Overloaded("the server is stopping and has waited long enough for this answer"))
         except ProxyError as error:
-            await self._failed(error)
+            await self._answer_error(error)
         except INTERRUPTIONS:
             raise
         except BaseException:
             log.exception("%s: unexpected failure", self.id)
-            await self._failed(InternalError("an internal error; the server's log has the details under this request's id"))
+            await self._answer_error(InternalError("an internal error; the server's log has the details under this request's id"))
         finally:
             if not self.responder.ended:
                 self.responder.unwatch()
@@ -149,17 +149,15 @@ class Handler(ABC):
         if headers.websocket:
             message = "there is no WebSocket here, only at /v1/responses: use HTTP, with server-sent events"
             raise WebSocketRefused(message, headers=(("upgrade", "HTTP/1.1"),))
-        if problem := self._foreign():
+        if problem := self._why_foreign():
             raise PolicyNotAllowed(f"without keys (keys:, or server.allow_anonymous, in config.yaml) {problem}")
-        if is_answered(self._scope):
+        if ANSWERS_PAGES in self._scope:
             headers.forwarded = [item for item in headers.forwarded if item[0] != "origin"]
         hints = parse_hints(headers.hints)
-        self._client = (
-            ANONYMOUS if self._scope["method"] == "OPTIONS" and is_preflight(self._scope) else await self._identified(headers.keys)
-        )
-        if self._s.admissions is not None:
-            self._admission = self._s.admissions.of(self._client, self.id, self.route.upstream)
-        self._s.recorder.open.add(self.id, self._client, self.route.prefix)
+        self._client = ANONYMOUS if self._scope["method"] == "OPTIONS" and is_preflight(self._scope) else await self._identify(headers.keys)
+        if self._services.admissions is not None:
+            self._admission = self._services.admissions.of(self._client, self.id, self.route.upstream)
+        self._services.recorder.open.add(self.id, self._client, self.route.prefix)
         self._policy = self._choose_policy(hints)
         await self._serve(path, headers, hints)
 
@@ -167,47 +165,47 @@ class Handler(ABC):
         """It is about to be served: from the answer's first byte on it has a row, whatever becomes of this process."""
         route, path = self.route, self.path.partition("?")[0]
         known = {"client": self._client, "route": route.prefix, "upstream": route.upstream.name, "path": path}
-        begun = self._s.recorder.begin(self.id, self.received_at, self.exchange, **known)
+        begun = self._services.recorder.begin(self.id, self.received_at, self.exchange, **known)
         self.responder.before = begun
 
-    async def decoded(self, body: bytes, encoding: str) -> bytes:
+    async def decode(self, body: bytes, encoding: str) -> bytes:
         """A compressed body, which takes its room as it is read. Raises `UnsupportedEncoding`, `RequestTooLarge`, `Overloaded`."""
-        found = await run_in_thread_if_large(LARGE, decode_body, body, encoding, self._s.server.max_body_bytes)
+        found = await run_in_thread_if_large(LARGE, decode_body, body, encoding, self._services.server.max_body_bytes)
         asgi.take(self.room, len(found))
         return found
 
-    def _foreign(self) -> str:
+    def _why_foreign(self) -> str:
         """Why the request may be none of this machine's own programs', where nothing else tells clients from web pages; else ""."""
-        hosts = self._s.server.hosts
+        hosts = self._services.server.hosts
         if self.route.own_machine_only:
             return reason_for_remote(self._scope, hosts)
-        return "" if self._s.clients.keyed or self._s.server.allow_anonymous else foreign_name(self._scope, hosts)
+        return "" if self._services.clients.keyed or self._services.server.allow_anonymous else foreign_name(self._scope, hosts)
 
     @abstractmethod
     async def _serve(self, path: str, headers: ClientHeaders, hints: RequestHints) -> None:
         """What is particular to the request, once it is known who asks and under which policy."""
 
-    async def _identified(self, keys: Mapping[str, str]) -> str:
+    async def _identify(self, keys: Mapping[str, str]) -> str:
         """The client; from here on it is charged. Raises `InvalidApiKey`, `RateLimited`, `PolicyNotAllowed`."""
-        address, ledger = str((self._scope.get("client") or ("", 0))[0]), self._s.ledger
+        address, ledger = str((self._scope.get("client") or ("", 0))[0]), self._services.ledger
         try:
             try:
-                client = self._s.clients.identify(*self._credentials(keys))
+                client = self._services.clients.identify(*self._credentials(keys))
             except InvalidApiKey:
-                if not keys or self._s.admissions is None or not await self._s.admissions.ring.look_before_refusal():
+                if not keys or self._services.admissions is None or not await self._services.admissions.ring.look_before_refusal():
                     raise
-                client = self._s.clients.identify(*self._credentials(keys))
+                client = self._services.clients.identify(*self._credentials(keys))
         except InvalidApiKey:
             if keys:
                 await ledger.wrong_key(ledger.wrong_client_keys, address)
             raise
-        self.party = ledger.client(client, address, keyed=self._s.clients.keyed)
+        self.party = ledger.client(client, address, keyed=self._services.clients.keyed)
         self.room.party = self.party
         return client
 
     def _credentials(self, keys: Mapping[str, str]) -> tuple[list[tuple[str, str]], str, str]:
         """The client's keys, the route they are for, and how the client's API sends one."""
-        names = self._spoken.key_headers
+        names = self._client_dialect.key_headers
         form = "Authorization: Bearer KEY" if names[0] == "authorization" else f"{names[0]}: KEY"
         return [(name, keys[name]) for name in names if name in keys], self.route.prefix, form
 
@@ -215,9 +213,9 @@ class Handler(ABC):
         if hints.skip:
             if not self.route.allow_skip:
                 raise PolicyNotAllowed(f"this route does not allow {PREFIX}skip (allow_skip: true would)", param=PREFIX + "skip")
-            unknown = hints.skip - self._s.stage_names - {"all"}
+            unknown = hints.skip - self._services.stage_names - {"all"}
             if unknown:
-                known = ", ".join(sorted(self._s.stage_names))
+                known = ", ".join(sorted(self._services.stage_names))
                 raise InvalidRequest(f"{PREFIX}skip: no stage {', '.join(sorted(unknown))}; known: all, {known}", param=PREFIX + "skip")
         if not hints.policy:
             return self.route.default
@@ -228,13 +226,13 @@ class Handler(ABC):
 
     def _call(self, call: Call) -> Awaitable[Reply]:
         """Make the call, within a span of its own where there are any."""
-        upstream, others = self.route.upstream, self._s.upstreams
+        upstream, others = self.route.upstream, self._services.upstreams
         sending = upstream.send(call, others) if self._trace is None else self._trace.send(upstream, call, others)
         origin = origin_of(self._scope)
-        sending = self._s.grants.noted(self.route.prefix, origin, sending) if origin else sending
-        return sending if self._admission is None else self._limited(sending)
+        sending = self._services.grants.note(self.route.prefix, origin, sending) if origin else sending
+        return sending if self._admission is None else self._without_operator_limits(sending)
 
-    async def _limited(self, sending: Awaitable[Reply]) -> Reply:
+    async def _without_operator_limits(self, sending: Awaitable[Reply]) -> Reply:
         """The reply, which says nothing of the operator's own limits where the client's are counted."""
         assert self._admission is not None
         self._admission.asked = True
@@ -248,7 +246,7 @@ class Handler(ABC):
         """Whether the provider, or one that stands in for it, does not keep what the client's API keeps."""
         return self._dialect is not None and self._dialect.path in self.route.translated
 
-    def _asked_in(self, upstream: str) -> str:
+    def _api_asked_in(self, upstream: str) -> str:
         """The API in which an upstream was asked where it does not speak the client's; else ""."""
         asked_in = self.route.asked_in
         return "" if self._dialect is None or upstream not in asked_in else asked_in[upstream].get(self._dialect.path, "")
@@ -257,15 +255,15 @@ class Handler(ABC):
         """The client may go on from this answer by its name alone; once is enough."""
         keeps, self._keeps = self._keeps, False
         if keeps and self._error is None and exchange.unanswered is None and (self._translates or self._policy.pipeline.ran(exchange)):
-            translated = bool(self._asked_in(exchange.upstream))
-            await self._s.continuations.keep(exchange, self._client, own=exchange.upstream == OWN, translated=translated)
+            translated = bool(self._api_asked_in(exchange.upstream))
+            await self._services.continuations.keep(exchange, self._client, own=exchange.upstream == OWN, translated=translated)
 
     def _own_headers(self, verdict: str) -> RawHeaders:
         limited = [] if self._admission is None else self._admission.headers
         if self.exchange is None:
             return plain_headers(self.id, verdict) + limited
         exchange, timings = self.exchange, self.exchange.timings
-        return limited + self._s.headers(
+        return limited + self._services.headers(
             exchange.facts,
             exchange.verdicts,
             record_id=exchange.id,
@@ -280,15 +278,15 @@ class Handler(ABC):
             return self._policy.pipeline.verdict(self.exchange)
         return "skipped" if self._error is None or self._error.status < 500 else self._error.outcome
 
-    def _left(self) -> None:
+    def _note_departure(self) -> None:
         """The client has left."""
         if self.exchange is not None:
             self._policy.pipeline.abandon(self.exchange)
         if not self.responder.ended:
             self.responder.status = CLIENT_CLOSED_REQUEST
-            self._s.metrics.count("client.gone_count")
+            self._services.metrics.count("client.gone_count")
 
-    async def _failed(self, error: ProxyError) -> None:
+    async def _answer_error(self, error: ProxyError) -> None:
         """Answer with the error, if nothing has been sent yet."""
         self._error = error
         if self.exchange is not None and isinstance(error, UpstreamUnreachable | UpstreamTimeout | ContextLengthExceeded):
@@ -297,7 +295,7 @@ class Handler(ABC):
             stage = "upstream" if error.outcome == "upstream_error" else "server"
             self.exchange.verdicts.append(Verdict(stage, error.outcome, code=error.code))
         if self.responder.early and not self.responder.ended:
-            await self.responder.end(self._failed_stream(error))
+            await self.responder.end(self._encode_failure(error))
             return
         if self.responder.started:
             log.error("%s: failed after the response had started: %s", self.id, error.message)
@@ -306,20 +304,20 @@ class Handler(ABC):
             log.warning("%s: %d %s: %s", self.id, error.status, error.code, error.message)
         if self._before_ms == 0.0:
             self._before_ms = (time.perf_counter() - self._started) * 1000
-        granted = self._s.grants.headers(self.route.prefix, self._scope)
+        granted = self._services.grants.headers(self.route.prefix, self._scope)
         if isinstance(error, PolicyBlocked) and self.exchange is not None:
             streams = self.exchange.original.stream
-            told = self._spoken.withheld(error, streams=streams, answered=bool(self._replies))
+            told = self._client_dialect.withheld(error, streams=streams, answered=bool(self._replies))
             if told is not None:
                 headers = [(b"content-type", told[0].encode()), *self._own_headers(self._verdict()), *granted]
                 await self.responder.whole(200, headers, told[1])
                 return
-        await self.responder.error(error, self._own_headers(self._verdict()) + granted, self._spoken.error(error))
+        await self.responder.error(error, self._own_headers(self._verdict()) + granted, self._client_dialect.error(error))
 
-    def _failed_stream(self, error: ProxyError) -> bytes:
+    def _encode_failure(self, error: ProxyError) -> bytes:
         """The events that tell of `error` in a stream that began before there was an answer."""
         log.warning("%s: %s", self.id, error.message)
-        stream = self._spoken.stream()
+        stream = self._client_dialect.stream()
         return stream.encode_block([0]) + stream.end() if isinstance(error, PolicyBlocked) else stream.encode_failure(error)
 
     async def _finish(self) -> None:
@@ -330,7 +328,7 @@ class Handler(ABC):
             await self._conclude()
         finally:
             self.room.release()
-            self._s.recorder.open.remove(self.id)
+            self._services.recorder.open.remove(self.id)
             self._settle()
             if (error := self._error) is not None:  # its traceback's frames know this handler: the collector stops all to free a large body
                 error.__traceback__ = error.__context__ = error.__cause__ = None
@@ -354,7 +352,7 @@ class Handler(ABC):
         self._usage = exchange.answer.usage if exchange.answer is not None else None
         if any(200 <= reply.status < 300 for reply in self._replies):
             try:
-                self._usage = await usage_of(exchange, self._s.tokens, left=self.responder.status == CLIENT_CLOSED_REQUEST)
+                self._usage = await usage_of(exchange, self._services.tokens, left=self.responder.status == CLIENT_CLOSED_REQUEST)
             except asyncio.CancelledError:  # the server stops and waits no longer: its record comes without them
                 log.info("%s: its tokens were not counted: the server is stopping", self.id)
             except Exception:  # a record without these figures is better than none
@@ -373,9 +371,9 @@ class Handler(ABC):
             await reply.close()
         await self._measure()
         finished = self._finished()
-        await self._s.recorder.record(finished)
+        await self._services.recorder.record(finished)
         if exchange is not None and pipeline.stages and pipeline.learns(exchange):
-            self._s.afterwards.submit(lambda: pipeline.done(exchange))
+            self._services.learning_tasks.submit(lambda: pipeline.done(exchange))
         line = log_line(finished)
         logs.exchange(line)
         if self._trace is not None:
@@ -400,10 +398,10 @@ class Handler(ABC):
             route=self.route.prefix,
             client=self._client,
             upstream=upstream,
-            asked_in=self._asked_in(upstream) if self._replies else "",
-            model=self._bill.model,
-            usage=self._usage if exchange is not None else self._bill.usage,
-            usd=self._bill.usd,
+            asked_in=self._api_asked_in(upstream) if self._replies else "",
+            model=self._billing.model,
+            usage=self._usage if exchange is not None else self._billing.usage,
+            usd=self._billing.usd,
             tries=tries,
             error=self._error,
             received_at=self.received_at,

@@ -88,7 +88,7 @@ class Passthrough(Handler):
         method = self._scope["method"]
         if method in _WITHOUT_BODY and has_body(self._scope):
             raise InvalidRequest(f"a {method} has no body here: what a server makes of one differs")
-        if method == "OPTIONS" and self._s.dialects.of(path) is not None:  # the upstream alone knows which pages may ask it
+        if method == "OPTIONS" and self._services.dialects.of(path) is not None:  # the upstream alone knows which pages may ask it
             return
         refusal = self.route.paths.refusal(method, path, strict=self._policy.refuses)
         if refusal is not None:
@@ -98,7 +98,7 @@ class Passthrough(Handler):
         """Any other path, byte for byte."""
         body: Any = b""
         if has_body(self._scope):
-            body = asgi.body_chunks(self._scope, self._receive, self._s.server.max_body_bytes)
+            body = asgi.body_chunks(self._scope, self._receive, self._services.server.max_body_bytes)
         call = Call(self._scope["method"], self.path, forwarded, body, raw=True, party=self.party)
         counts = self._counting() is not None or self.path.partition("?")[0] == _COUNTS_TOKENS
         if self._admission is not None and call.method == "POST" and self._admission.reads and not counts:
@@ -155,33 +155,33 @@ class Passthrough(Handler):
         """The call with its body, which was read for the client's key; its answer will be, too."""
         assert self._admission is not None
         body = await self._body(call)
-        read = await self.decoded(body, self._encoding) if self._encoding else body
-        await self._admission.admit_body(read, self._spoken)
+        read = await self.decode(body, self._encoding) if self._encoding else body
+        await self._admission.admit_body(read, self._client_dialect)
         headers = [(name, value) for name, value in call.headers if name != "accept-encoding"]
         return structs.replace(call, body=body, headers=[*headers, ("accept-encoding", "identity")])
 
     async def _check_owner(self, call: Call) -> Call:
         """The call, with its body if that was read. Raises `NotFound` where it is about, or goes on from, what is another client's."""
-        owners, upstream, one = self._s.owners, self.route.upstream.name, id_in(self.path)
+        owners, upstream, one = self._services.owners, self.route.upstream.name, id_in(self.path)
         if one and not is_preflight(self._scope):
             await owners.check(upstream, [one], self._client, self.party)
         if call.body == b"" or not self.path.startswith(KEPT):
             return call
         body = await self._body(call)
-        read = await self.decoded(body, self._encoding) if self._encoding else body
+        read = await self.decode(body, self._encoding) if self._encoding else body
         named, brought = await run_in_thread_if_large(len(read), named_in, read)
-        if named and self._s.clients.keyed:
+        if named and self._services.clients.keyed:
             await run_in_thread_if_large(len(read), check_keys, read, "input")
         await owners.check(upstream, named, self._client, self.party, brought)
         return structs.replace(call, body=body)
 
     async def _make(self, call: Call) -> None:
         """Something of an account's own is made, from then on the client's; or a list of what is there, of which it gets its own."""
-        owners, upstream = self._s.owners, self.route.upstream.name
+        owners, upstream = self._services.owners, self.route.upstream.name
         forwarded = [(name, value) for name, value in call.headers if name != "accept-encoding"]
         self._before_ms = (time.perf_counter() - self._started) * 1000
         reply = await self._ask(structs.replace(call, headers=[*forwarded, ("accept-encoding", "identity")]))
-        answer = await read_whole(reply, self._s.server.max_answer_bytes)
+        answer = await read_whole(reply, self._services.server.max_answer_bytes)
         if self._admission is not None and self._admission.counts:
             (end := AnswerEnd()).feed(answer)
             self._admission.usage = end.usage
@@ -196,9 +196,9 @@ class Passthrough(Handler):
     async def _decide(self, call: Call) -> None:
         """A decision model's answer, byte for byte; what it says that it took is for the record and the figures."""
         reply = await self._ask(structs.replace(call, body=await self._body(call)))
-        answer = await read_whole(reply, self._s.server.max_answer_bytes)
+        answer = await read_whole(reply, self._services.server.max_answer_bytes)
         if 200 <= reply.status < 300:
-            self._bill = await run_in_thread_if_large(len(answer), read_billing, answer, header_of(reply.headers, "content-encoding"))
+            self._billing = await run_in_thread_if_large(len(answer), read_billing, answer, header_of(reply.headers, "content-encoding"))
         headers = [item for item in returned_headers(reply, NOT_RETURNED_RAW) if item[0] != b"content-length"]
         await self.responder.whole(reply.status, headers + self._own_headers("skipped"), answer)
 
@@ -207,7 +207,7 @@ class Passthrough(Handler):
         path, _, query = self.path.partition("?")
         if self._scope["method"] != "GET" or not (path + "/").startswith(_MODELS + "/"):
             return None
-        spoken = GENERATE if without_keys(query)[0] else self._spoken.path  # no other API has keys in a query
+        spoken = GENERATE if without_keys(query)[0] else self._client_dialect.path  # no other API has keys in a query
         client, server = API_OF_PATH[spoken], self.route.asked_in.get(self.route.upstream.name, {}).get(spoken)
         return (client, server) if server is not None and "gemini" in (client, server) else None
 
@@ -217,20 +217,20 @@ class Passthrough(Handler):
         path = self.path.partition("?")[0]  # its query is of the client's API
         asked = path + _EVERY_MODEL if server == "gemini" and path == _MODELS else path
         reply = await self._ask(structs.replace(call, path=asked, headers=[*forwarded, ("accept-encoding", "identity")]))
-        answer = await read_whole(reply, self._s.server.max_answer_bytes)
+        answer = await read_whole(reply, self._services.server.max_answer_bytes)
         if 200 <= reply.status < 300:
             answer = await run_in_thread_if_large(len(answer), models_for, client, answer)
         headers = [item for item in returned_headers(reply, NOT_RETURNED_RAW) if item[0] != b"content-length"]
         await self.responder.whole(reply.status, headers + self._own_headers("skipped"), answer)
 
     def _counting(self) -> TokenCounting | None:
-        return self._s.counts.get(self.path.partition("?")[0]) if self._scope["method"] == "POST" else None
+        return self._services.counts.get(self.path.partition("?")[0]) if self._scope["method"] == "POST" else None
 
     async def _count(self, count: TokenCounting, call: Call) -> None:
         """The upstream's count of a prompt's tokens, or this proxy's own, which says that it is an estimate."""
         body = await self._body(call)
         if self._encoding:
-            body = await self.decoded(body, self._encoding)
+            body = await self.decode(body, self._encoding)
         forwarded = [(name, value) for name, value in call.headers if name not in _OF_THE_BYTES]
         body = count.merge_address(body, self.path)
         reply = await self._ask(structs.replace(call, headers=forwarded, body=body, raw=False))
@@ -239,7 +239,7 @@ class Passthrough(Handler):
             await self.responder.whole(reply.status, returned_headers(reply) + headers, answer)
             return
         request = await run_in_thread_if_large(len(body), count.parse, body)
-        model = self._s.tokens.model(self.route.upstream.upstream.catalogue_name(request.model))
-        use = await self._s.tokens.count_request(request.messages, request.tools, request.wants, model)
+        model = self._services.tokens.model(self.route.upstream.upstream.catalogue_name(request.model))
+        use = await self._services.tokens.count_request(request.messages, request.tools, request.wants, model)
         headers += [(b"content-type", b"application/json"), *([] if use.exact else [(b"x-groundwire-warnings", ESTIMATED)])]
         await self.responder.whole(200, headers, count.render(use.used_tokens))

@@ -93,8 +93,8 @@ DRAIN_S = 2.0
 """How long a server that stops waits for them."""
 
 
-class Afterwards:
-    """Runs work for when an answer has left, as learning from it, off every client's path; what does not fit is dropped and counted.
+class LearningTasks:
+    """Runs what stages learn from an exchange (`Stage.on_done`), when its answer has left; what does not fit is dropped and counted.
 
     The work must not raise.
     """
@@ -134,7 +134,7 @@ class Services:
     metrics: Metrics
     stage_names: frozenset[str]
     dialects: Dialects
-    afterwards: Afterwards
+    learning_tasks: LearningTasks
     lineages: DatabaseLineages
     continuations: Continuations
     owners: Owners
@@ -143,7 +143,7 @@ class Services:
     counts: Mapping[str, TokenCounting] = field(default_factory=dict)
     """Paths that count tokens, below ``/v1``."""
     grants: Grants = field(default_factory=Grants)
-    """Which pages may read the upstreams' answers."""
+    """Which web pages may read the upstreams' answers."""
     tracing: Tracing | None = None
     """None where nobody wants traces."""
     admissions: Admissions | None = None

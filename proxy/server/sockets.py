@@ -65,7 +65,7 @@ class Opening(Handler):
         return ResponsesSocket(serve, receive, send, scope, self._holding)
 
     def _holding(self) -> Holding:
-        holding = Holding(self._s.ledger)
+        holding = Holding(self._services.ledger)
         holding.party = self.party
         return holding
 

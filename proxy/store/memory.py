@@ -233,7 +233,7 @@ class DatabaseCompactions:
 
     async def find(self, covers: Sequence[str], *, client: str) -> Compaction | None:
         """The client's longest compaction whose `covers` is one of these. Raises `StoreUnavailable`."""
-        keys = await run_in_thread_if_large(len(covers) * KEY_COST, self._keys, client, covers)
+        keys = await run_in_thread_if_large(len(covers) * KEY_COST, self._memory.keys, covers, client)
         found = await self._memory.read(list(keys), " ORDER BY number DESC, id LIMIT 1", mark=False)
         if not found:
             return None
@@ -248,9 +248,6 @@ class DatabaseCompactions:
         pieces = json.dumps(compaction.pieces, ensure_ascii=False, separators=(",", ":")).encode("utf-8", "surrogatepass")
         await self._memory.add([self._memory.row(key, client, pieces, number=compaction.length)])
         return _compaction(compaction.covers, (await self._memory.read([key]))[0])
-
-    def _keys(self, client: str, covers: Sequence[str]) -> dict[str, str]:
-        return self._memory.keys(covers, client)
 
     async def _mark_archived(self, row: MemoryRow) -> None:
         ids = sorted(reference_ids(row.content.decode("utf-8", "surrogatepass")))

@@ -33,10 +33,9 @@ from proxy.store.tables import rollups as table
 MINUTE_S, HOUR_S, DAY_S = 60, 3600, 86_400
 LEVELS_S = (DAY_S, HOUR_S, MINUTE_S)
 _REVISION = 4
-"""Of what a row's content means; another one is made anew."""
+"""Of what a row's content means, to be raised with each new field of `Bucket`: a row of another revision is made anew."""
 _FOLDED = 5000
 """Changes that are folded at once."""
-_NEVER = -math.inf
 _COUNTED_ANEW = ("quarantined", "quarantine", "clashes", "clash_strategies", "clashes_open", "failures", "feedback")
 """What people decide and say: it has tables of its own, and changes later."""
 _PLAIN = tuple(name for name in Bucket.__struct_fields__ if name not in ("start", "seconds", "panels", *_COUNTED_ANEW))

@@ -22,8 +22,8 @@ from proxy.ports import Completion, TokenCounter
 from proxy.ports.decisions import Answer, Decision, Question
 from proxy.ports.upstream import Call, Reply
 from proxy.upstreams.resilience import Resilient
+from proxy.wire.api_errors import failure_in, failure_of
 from proxy.wire.decisions.asked import Billing, DecisionClient, GeminiShape, OpenAIShape, SystemOneShape, billing_of, fields_of
-from proxy.wire.upstream_errors import failure_in, failure_of
 
 _HEADERS = (("content-type", "application/json"), ("accept", "application/json"))
 _MAX_ANSWER_BYTES = 2_000_000

@@ -1,4 +1,4 @@
-"""Any OpenAI-compatible server, spoken to byte for byte over kept connections.
+"""Any OpenAI-compatible server, Anthropic's API and Google's, spoken to byte for byte over kept connections.
 
 In: a `Call` with the body to send. Out: the server's own status, headers and bytes, errors included; only what is no answer at all
 (no connection, no byte in time, a connection that broke) becomes an error of ours. The client is `groundwire_http1`, chosen by

@@ -25,12 +25,12 @@ from proxy.config.settings import Api
 from proxy.errors import InvalidRequest, NotFound, ProxyError, UpstreamUnreachable
 from proxy.offloop import run_in_thread_if_large
 from proxy.ports.upstream import BodyReply, Call, Headers, Reply, Upstream, WrappedReply, is_event_stream, limit, read_whole
+from proxy.wire.api_errors import Failure, envelope, events_of, instead_of_answer, is_own
 from proxy.wire.bodies import exact
 from proxy.wire.gemini.address import KEY_HEADER
 from proxy.wire.sse import BOM, EventSplitter
 from proxy.wire.translation.pieces import payload_of
 from proxy.wire.translation.translate import API_OF_PATH, FORMS, PATHS, TITLES, Exchange, Server
-from proxy.wire.upstream_errors import Failure, envelope, events_of, instead_of_answer, is_own
 
 _EVENTS, _JSON = "text/event-stream; charset=utf-8", "application/json"
 _BLANK = b" \t\r\n" + BOM

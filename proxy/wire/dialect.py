@@ -21,11 +21,11 @@ from proxy.errors import ProxyError
 from proxy.exchange import Answer, Choice, Exchange, Request, Usage
 from proxy.wire import sse
 from proxy.wire.answers import added_up
+from proxy.wire.api_errors import code_in
 from proxy.wire.bodies import EXTENSION, encode_raw, raw_fields
 from proxy.wire.own_tools import OwnToolFilter
 from proxy.wire.requests import RequestRendering, fits, withhold
 from proxy.wire.shapes import AnswerBounds, Reading, Shape
-from proxy.wire.upstream_errors import code_in
 
 
 class Changes(Struct, frozen=True):

@@ -47,8 +47,8 @@ class AnswerItem(Struct):
     """Whether the client brings its result, if it is not the proxy's own."""
     index: int = 0
     """Its place in the answer as it came."""
-    place: int = 0
-    """Its place in what the client sees."""
+    client_index: int = 0
+    """Its place in what the client sees: of Responses the ``output_index`` that leaves."""
     own: bool | None = None
     """Whether the client must not see it; None while that is not known."""
 
@@ -90,7 +90,7 @@ class OwnToolFilter(ABC):
         if self._usage is not None:
             self._before = add_usage(self._before, self._usage)
         if not self._started:
-            self._next_place = 0
+            self._next_client_index = 0
             """How many items the client sees."""
         self._tools, self._splitter = frozenset(own), sse.EventSplitter()
         self._answers += 1
@@ -137,12 +137,13 @@ class OwnToolFilter(ABC):
             out.append(self._pass(self._undecided.popleft()))
         return b"".join(out)
 
-    def _decide(self, item: AnswerItem, own: bool) -> None:
+    def _decide_owner(self, item: AnswerItem, own: bool) -> None:
+        """Hide an item, or give it the next place of those that the client sees."""
         item.own = own
         if own:
             self._has_own = self._has_own or item.is_call
         else:
-            item.place, self._next_place = self._next_place, self._next_place + 1
+            item.client_index, self._next_client_index = self._next_client_index, self._next_client_index + 1
 
     def _pass(self, event: AnswerEvent) -> bytes:
         """To the client, to what waits, or nowhere."""

@@ -9,7 +9,7 @@ import pytest
 
 from proxy.exchange import Answer, Choice, Exchange, Verdict
 from proxy.ports.stage import Stage
-from proxy.server.routes import Afterwards
+from proxy.server.routes import LearningTasks
 from proxy.stages.registry import STAGES
 from proxy.testing import CountedNames, completion, reply, stream, streamed
 from tests.conftest import CHAT, Start
@@ -176,21 +176,21 @@ async def test_a_server_that_stops_waits_for_what_is_being_learned(start: Start,
 
 async def test_what_does_not_fit_is_dropped_and_counted() -> None:
     counters, done = CountedNames(), []
-    afterwards = Afterwards(counters, places=2)
+    learning_tasks = LearningTasks(counters, places=2)
 
     async def work() -> None:
         await asyncio.sleep(0)
         done.append(1)
 
-    assert [True, True, False] == [afterwards.submit(work) for _ in range(3)]
-    await afterwards.stop()
+    assert [True, True, False] == [learning_tasks.submit(work) for _ in range(3)]
+    await learning_tasks.stop()
     assert ({"context.learning_dropped_count": 1}, 2) == (counters.counts, len(done))
-    assert afterwards.submit(work)
-    await afterwards.stop()
+    assert learning_tasks.submit(work)
+    await learning_tasks.stop()
 
 
 async def test_what_takes_too_long_at_the_end_is_cancelled() -> None:
-    afterwards, cancelled = Afterwards(CountedNames()), []
+    learning_tasks, cancelled = LearningTasks(CountedNames()), []
 
     async def work() -> None:
         try:
@@ -199,7 +199,7 @@ async def test_what_takes_too_long_at_the_end_is_cancelled() -> None:
             cancelled.append(1)
             raise
 
-    afterwards.submit(work)
+    learning_tasks.submit(work)
     await asyncio.sleep(0)
-    await afterwards.stop(0.01)
+    await learning_tasks.stop(0.01)
     assert [1] == cancelled

@@ -69,7 +69,7 @@ async def test_what_a_tool_failed_at_is_noted_and_resolved_and_the_model_is_not_
         for calls in ((failed,), (failed, mended)):
             answer = await send(proxy, looked_up(*calls), tools=[LOOKUP])
             await proxy.record(answer)
-            await proxy.app.afterwards.stop(5.0)
+            await proxy.app.learning_tasks.stop(5.0)
             (failure,) = (await proxy.get("/groundwire/v1/failures?run_id=run")).json["data"]
             found.append((failure["signal_type"], failure["code"], failure["subject"], failure["status"]))
             assert ("0", "") == (answer.headers["x-groundwire-failures"], answer.headers.get("x-groundwire-warnings", ""))

@@ -88,7 +88,7 @@ class World:
             self.answers.append(answer)
             self.prompts.append(proxy.upstream.calls[-1].json["messages"] if proxy.upstream.calls else None)
             self.record = await proxy.record(answer)
-            await proxy.app.afterwards.stop(5.0)
+            await proxy.app.learning_tasks.stop(5.0)
             await self.look(proxy)
 
     def started(self, start: Start) -> Any:

@@ -57,4 +57,4 @@ async def test_a_chat_request_is_in_few_files_before_its_first_stage(start: Star
             await proxy.post(CHAT)
     assert "app.py" == ENTERED[0]
     assert "pipeline.py" in ENTERED
-    assert len(ENTERED) <= 23, "\n".join(ENTERED)
+    assert len(ENTERED) <= 22, "\n".join(ENTERED)

@@ -127,7 +127,7 @@ async def counted(folder: Path, policy: str, store: str, count: Relay | Statemen
                 assert answer.status == 200, await answer.text()
                 await answer.read()
             found.append(count.trips - before)
-            while app.afterwards._tasks or len(submitted) <= turn:  # on a busy machine it may be written already
+            while app.learning_tasks._tasks or len(submitted) <= turn:  # on a busy machine it may be written already
                 await asyncio.sleep(0.005)
             failed, read = f"Error: /a/{turn} was not found", f"File {turn} is about an invoice of {400 + turn} euros, due on 3 May 2024."
             messages += [said, {"role": "tool", "tool_call_id": f"call_{turn}", "content": failed if turn in failing else read}]

@@ -34,7 +34,7 @@ from proxy.errors import ProxyError, UpstreamRefused
 from proxy.exchange import Message
 from proxy.language.dates import MONTHS
 from proxy.language.detection import language
-from proxy.language.number_words import may_count, word_value
+from proxy.language.number_words import MAIN_LANGUAGES, may_count, word_value
 from proxy.language.text import fold, split_sentences, text_of
 from proxy.ports import ChatModel
 
@@ -218,8 +218,6 @@ def _problem_texts(problems: Sequence[SummaryProblem]) -> list[str]:
 # compared by value (1,000 and 1000, 06:00 and 6:00), names by their words' stems; dates must stand as they are. A required line need not
 # stand verbatim: its numbers and identifiers must, half of its words, and its negation.
 
-LANGUAGES = ("en", "de", "es", "fr")
-"""In whose words numbers are read."""
 MIN_WORD_SHARE = 0.5
 """Share of a required line's words that one line of the summary must have; a paraphrase seldom has more than three quarters."""
 _OPEN_CALL = re.compile(r"\(open call ([^)]{1,128})\)$")
@@ -267,7 +265,7 @@ class SummarySource:
         self.stems = {stem(word) for word in _WORD.findall(folded)}
         self._identifiers = {fact.text.lower() for text in texts for fact in literals(text) if fact.kind == "identifier"}
         self._numbers = {value for found in _numbers_in(self._text) for value in readings(found)}
-        values = (word_value(word, code) for word in set(_WORD.findall(self._text)) if may_count(word) for code in LANGUAGES)
+        values = (word_value(word, code) for word in set(_WORD.findall(self._text)) if may_count(word) for code in MAIN_LANGUAGES)
         self._numbers |= {f"{value:g}" for value in values if value is not None}
         self._times = {time for match in _TIME.finditer(self._text) for time in _times(match)}
         self._months = {int(found) for found in re.findall(r"\d{4}-(\d{2})-\d{2}", self._text)}

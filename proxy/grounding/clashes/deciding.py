@@ -21,7 +21,7 @@ from proxy.grounding.clashes.reading import is_one_of_several
 from proxy.grounding.clashes.values import PRODUCT_PLACES, REPLY_LANGUAGE, contradict, values_in, whole
 from proxy.grounding.evidence.retrieval import FUNCTION_WORDS, terms
 from proxy.language.detection import language
-from proxy.language.number_words import LANGUAGES
+from proxy.language.number_words import MAIN_LANGUAGES
 from proxy.language.text import fold
 
 CONTRADICTED = 0.93
@@ -245,7 +245,7 @@ def doubt_about(clash: StatementClash, said: Sequence[ConversationText]) -> str:
 def _plain_language(text: str) -> str:
     """The language of a sentence, where it is one of the four and plain to see."""
     found = language(text, default="")
-    return found if found in LANGUAGES else ""
+    return found if found in MAIN_LANGUAGES else ""
 
 
 def _something_new(older: Statement, newer: Statement, said: Sequence[ConversationText]) -> bool:

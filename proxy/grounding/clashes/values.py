@@ -16,7 +16,7 @@ from typing import Any
 
 from proxy.grounding.clashes.kinds import Declaration
 from proxy.language.dates import read_dates
-from proxy.language.number_words import LANGUAGES, word_value
+from proxy.language.number_words import MAIN_LANGUAGES, word_value
 from proxy.language.patterns import LazyPattern
 from proxy.language.quantities import MONEY, read_quantities
 from proxy.language.text import fold
@@ -109,7 +109,7 @@ def _day(text: str, language: str) -> str | None:
 def _count(text: str, language: str) -> str | None:
     """How many, in figures or words; not none."""
     word = text.lower()
-    tongues = (language, *LANGUAGES) if language in LANGUAGES else LANGUAGES
+    tongues = (language, *MAIN_LANGUAGES) if language in MAIN_LANGUAGES else MAIN_LANGUAGES
     number = float(word) if word.isdigit() else next((v for tongue in tongues if (v := word_value(word, tongue)) is not None), None)
     number = _TOGETHER.get(word) if number is None else number
     return f"{number:g}" if number and (word.isdigit() or number < 200) else None

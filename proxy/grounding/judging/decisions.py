@@ -44,7 +44,7 @@ STATEMENT_WORDS = 3
 """The least that says something of something; a shorter option is a label."""
 MIN_SUPPORT = 0.5
 """Of the best supported option, as of a claim that counts as supported."""
-_LABELS = re.compile(r"^\s{0,9}(?:statement|claim|hypothesis)\s{0,9}:", re.I | re.M)
+_STATEMENT_LABEL = re.compile(r"^\s{0,9}(?:statement|claim|hypothesis)\s{0,9}:", re.I | re.M)
 _PARAGRAPHS = re.compile(r"\n\s*\n")
 _QUESTION_ENDS = ("?", "？", "؟")
 
@@ -71,7 +71,7 @@ async def decide(verifier: Verifier, state: str, questions: Sequence[Question], 
     plans = []
     for question in questions:
         try:
-            plans.append(_planned(question))
+            plans.append(_plan(question))
         except Unanswerable as reason:
             answers[question.name] = Answer(problem=f"refused: {reason}")
     statements = list(dict.fromkeys(text for plan in plans for text in plan.statements))
@@ -91,33 +91,33 @@ def statements(questions: Sequence[Question]) -> int:
     return sum(max(1, len(question.choices)) for question in questions)
 
 
-def _planned(question: Question) -> _Plan:
+def _plan(question: Question) -> _Plan:
     """Raises `Unanswerable`."""
     if question.kind == "predicate":
-        return _Plan(question, (_stated(question),))
+        return _Plan(question, (_statement_of(question),))
     meanings = tuple(MEANINGS[option] for option in question.choices if option in MEANINGS)
     if question.kind == "choice" and len(meanings) == len(question.choices) == len(set(meanings)):
-        return _Plan(question, (_stated(question),), meanings)
+        return _Plan(question, (_statement_of(question),), meanings)
     texts = question.descriptions or ("",) * len(question.choices)
     options = tuple(text or option for option, text in zip(question.choices, texts, strict=True))
     for option in options:
-        if len(option.split()) < STATEMENT_WORDS or _asks(option):
+        if len(option.split()) < STATEMENT_WORDS or _is_question(option):
             raise Unanswerable(f"the built-in judge weighs statements, and {option[:80]!r} is none: describe what it means in a sentence")
     return _Plan(question, options)
 
 
-def _stated(question: Question) -> str:
+def _statement_of(question: Question) -> str:
     """The statement that a question is about."""
-    *_, said = _LABELS.split(question.instructions)
-    said = _PARAGRAPHS.split(said.strip())[-1].strip()
-    if said and not _asks(said):
-        return said
+    *_, statement = _STATEMENT_LABEL.split(question.instructions)
+    statement = _PARAGRAPHS.split(statement.strip())[-1].strip()
+    if statement and not _is_question(statement):
+        return statement
     if question.kind == "predicate" and question.descriptions and question.descriptions[0]:
         return question.descriptions[0]
     raise Unanswerable("the built-in judge reads statements, not questions: say what would hold, as 'The order has been delivered.'")
 
 
-def _asks(text: str) -> bool:
+def _is_question(text: str) -> bool:
     return text.rstrip("\"'»”’)* ").endswith(_QUESTION_ENDS)
 
 
@@ -126,30 +126,30 @@ def _answer(plan: _Plan, judged: Sequence[Judgement]) -> Answer:
         if judgement.label == "error" or judgement.language:
             return Answer(problem=f"refused: not judged ({judgement.reason})")
     if plan.meanings:
-        return _bearing(plan, judged[0])
+        return _entailment_answer(plan, judged[0])
     chances = [support(judgement) for judgement in judged]
     if plan.question.kind == "predicate":
         yes, no = YES_NO
         return Answer({yes: chances[0], no: 1.0 - chances[0]})
     if max(chances) < MIN_SUPPORT:
         return Answer(problem="refused: the text supports none of the options")
-    return Answer(_weighed(plan.question.choices, chances))
+    return Answer(_normalise(plan.question.choices, chances))
 
 
-def _bearing(plan: _Plan, judgement: Judgement) -> Answer:
+def _entailment_answer(plan: _Plan, judgement: Judgement) -> Answer:
     """How the text bears on the statement; what it does not say is left to ``neither``, and cannot be left to nothing."""
-    held = support(judgement)
-    against = 1.0 if judgement.label == "contradicted" else min(judgement.contradiction or 0.0, 1.0 - held)
-    held = min(held, 1.0 - against)
-    share: dict[Meaning, float] = {"supported": held, "contradicted": against, "neither": 1.0 - held - against}
+    supports = support(judgement)
+    contradicts = 1.0 if judgement.label == "contradicted" else min(judgement.contradiction or 0.0, 1.0 - supports)
+    supports = min(supports, 1.0 - contradicts)
+    share: dict[Meaning, float] = {"supported": supports, "contradicted": contradicts, "neither": 1.0 - supports - contradicts}
     if "contradicted" not in plan.meanings:
         share["neither"] += share["contradicted"]
     chances = [share[meaning] for meaning in plan.meanings]
     if sum(chances) < MIN_SUPPORT:
         return Answer(problem="refused: the text supports none of the options")
-    return Answer(_weighed(plan.question.choices, chances))
+    return Answer(_normalise(plan.question.choices, chances))
 
 
-def _weighed(options: Sequence[str], chances: Sequence[float]) -> dict[str, float]:
+def _normalise(options: Sequence[str], chances: Sequence[float]) -> dict[str, float]:
     total = sum(chances)
     return {option: chance / total for option, chance in zip(options, chances, strict=True)}

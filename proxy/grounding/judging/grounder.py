@@ -18,9 +18,9 @@ from proxy.errors import ModelUnavailable
 from proxy.exchange.judgements import UNKNOWN_LANGUAGE, Claim, ClaimPair, Judgement
 from proxy.grounding.evidence.gathering import EvidenceBase, Selection
 from proxy.grounding.evidence.retrieval import EVIDENCE_CHARS
-from proxy.grounding.judging import deciding
-from proxy.grounding.judging.deciding import ClaimThresholds, OpenClaim
-from proxy.grounding.judging.reconsidering import reconsidered
+from proxy.grounding.judging import labelling
+from proxy.grounding.judging.labelling import ClaimThresholds, OpenClaim
+from proxy.grounding.judging.reconsidering import reconsider_judgements
 from proxy.language.detection import SURE, language, language_of_evidence
 from proxy.offloop import OverBudget, each, run_in_thread_if_large
 from proxy.ports import Embedder, Verifier, knows
@@ -64,7 +64,7 @@ class Grounder:
     ) -> None:
         """A claim is supported from the probability `min_support`, else contradicted from `min_contradiction`.
 
-        With `only_certain` a claim is contradicted only where something exact says so (`proxy.grounding.judging.deciding`), and unsure
+        With `only_certain` a claim is contradicted only where something exact says so (`proxy.grounding.judging.labelling`), and unsure
         where the verifier alone speaks against it; up to a support of `low` it is unsupported. `budget_chars` is how much evidence the
         verifier gets for each claim. Without `embedder` evidence is found by words alone; with `compares` other values are asked about.
         `judge` is asked over all that, `only_related` where the evidence has something to do with a claim.
@@ -82,72 +82,76 @@ class Grounder:
         The claims' language is `tongue` (ISO 639-1), or else that of `answer`, or of the claims together; a long claim's is its own.
         """
         if self._judge is None:
-            return await self._by_verifier(claims, base, answer, tongue, deadline_s)
+            return await self._judge_by_verifier(claims, base, answer, tongue, deadline_s)
         started = time.perf_counter()
         self._judge.join()
         try:
-            found = await self._by_verifier(claims, base, answer, tongue, deadline_s)
+            found = await self._judge_by_verifier(claims, base, answer, tongue, deadline_s)
             left_s = None if deadline_s is None else max(0.01, deadline_s - (time.perf_counter() - started))
-            return await reconsidered(found, base, self._judge, left_s, only_related=self._only_related)
+            return await reconsider_judgements(found, base, self._judge, left_s, only_related=self._only_related)
         finally:
             self._judge.leave()
 
-    async def _by_verifier(
+    async def _judge_by_verifier(
         self, claims: Sequence[Claim], base: EvidenceBase, answer: str, tongue: str, deadline_s: float | None
     ) -> list[Judgement]:
         distinct = {_key(claim): claim for claim in claims if claim.checkable}
         if not distinct or not len(base):
-            return [_unasked(claim) for claim in claims]
-        every = [OpenClaim(claim.question_and_text, claim) for claim in distinct.values()]
+            return [_without_verifier(claim) for claim in claims]
+        open_claims = [OpenClaim(claim.question_and_text, claim) for claim in distinct.values()]
         try:
             async with within(deadline_s):
-                tongue = tongue or await asyncio.to_thread(
-                    language, answer or " ".join(one.text for one in every)
-                )  # it loads a model the first time
-                await asyncio.to_thread(_set_languages, every, tongue)
+                sample = answer or " ".join(one.text for one in open_claims)
+                tongue = tongue or await asyncio.to_thread(language, sample)  # it loads a model the first time
+                await asyncio.to_thread(_set_languages, open_claims, tongue)
                 if self._only_certain:
-                    await run_in_thread_if_large(base.chars, _decide_by_records, every, base)
-                left = [one for one in every if one.decision is None]
-                await self._find(left, base)
-                await self._ask(left)
+                    await run_in_thread_if_large(base.chars, _decide_by_records, open_claims, base)
+                left = [one for one in open_claims if one.decision is None]
+                await self._select_evidence(left, base)
+                await self._ask_verifier(left)
                 await self._decide(left, base)
         except OverBudget:  # to judge what is left is the budget's, too
             raise
         except TimeoutError:
-            _fail(every, "timeout")
+            _set_error(open_claims, "timeout")
         except ModelUnavailable as error:
             log.warning("no verifier: %s", error)
-            _fail(every, "verifier_unavailable")
-        found = await run_in_thread_if_large(len(every) * _CLAIM, self._judgements, every, base)
-        return [replace(found[_key(claim)], claim=claim) if claim.checkable else _unasked(claim) for claim in claims]
+            _set_error(open_claims, "verifier_unavailable")
+
+        def judgements() -> dict[tuple[str, str, str], Judgement]:
+            return {_key(one.claim): self._judgement(one, base) for one in each(open_claims)}
+
+        found = await run_in_thread_if_large(len(open_claims) * _CLAIM, judgements)
+        return [replace(found[_key(claim)], claim=claim) if claim.checkable else _without_verifier(claim) for claim in claims]
 
     async def selections(self, claims: Sequence[Claim], base: EvidenceBase) -> list[Selection]:
         """What each of the claims is judged by, in order."""
-        every = [OpenClaim(claim.question_and_text, claim) for claim in claims]
-        await self._find(every, base)
-        return [one.selection for one in every]
+        open_claims = [OpenClaim(claim.question_and_text, claim) for claim in claims]
+        await self._select_evidence(open_claims, base)
+        return [one.selection for one in open_claims]
 
     # ---- finding and asking ----
 
-    async def _find(self, claims: Sequence[OpenClaim], base: EvidenceBase) -> None:
+    async def _select_evidence(self, claims: Sequence[OpenClaim], base: EvidenceBase) -> None:
         """Set each claim's selection."""
-        if not (weak := await run_in_thread_if_large(len(claims) * len(base), self._by_words, claims, base)) or self._embedder is None:
+        weak = await run_in_thread_if_large(len(claims) * len(base), self._select_by_words, claims, base)
+        if not weak or self._embedder is None:
             return
         try:
             await self._add_similarity(weak, base, self._embedder)
         except ModelUnavailable as error:  # what was found by words is still evidence
             log.warning("evidence is found by words alone: %s", error)
             return
-        await run_in_thread_if_large(len(claims) * len(base), self._by_similarity, weak, base)
+        await run_in_thread_if_large(len(claims) * len(base), self._select_by_similarity, weak, base)
 
-    def _by_words(self, claims: Sequence[OpenClaim], base: EvidenceBase) -> list[OpenClaim]:
+    def _select_by_words(self, claims: Sequence[OpenClaim], base: EvidenceBase) -> list[OpenClaim]:
         """Returns those for which words do not tell enough; none where the evidence is taken whole."""
         for one in each(claims):
             one.selection = base.search(one.text, budget_chars=self._budget_chars)
         unsure = [one for one in claims if len(one.selection.positions) < base.distinct]
         return [one for one in unsure if base.coverage(one.text, one.selection.positions) < MIN_COVERAGE]
 
-    def _by_similarity(self, claims: Sequence[OpenClaim], base: EvidenceBase) -> None:
+    def _select_by_similarity(self, claims: Sequence[OpenClaim], base: EvidenceBase) -> None:
         for one in each(claims):
             one.selection = base.search(one.text, one.similarity, self._budget_chars)
 
@@ -171,7 +175,7 @@ class Grounder:
             if positions:
                 one.similarity[positions] = vectors[[row[i] for i in positions]] @ vector
 
-    async def _ask(self, claims: Sequence[OpenClaim]) -> None:
+    async def _ask_verifier(self, claims: Sequence[OpenClaim]) -> None:
         """Set the verifier's word on each claim that has evidence."""
         asked = [one for one in claims if one.selection.text]
         if not asked:
@@ -191,21 +195,21 @@ class Grounder:
         thresholds = self._thresholds
         if not self._only_certain:
             for one in claims:
-                one.decision = deciding.by_verifier(one, thresholds)
+                one.decision = labelling.by_verifier(one, thresholds)
             return
 
         def compare() -> None:
-            for one in each(open_):
-                deciding.compare(one, base, thresholds)
+            for one in each(judgeable):
+                labelling.compare(one, base, thresholds)
 
         def conclude() -> None:
-            for one in each(open_):
-                one.decision = deciding.conclude(one, base, thresholds, near.get(one.text, 0.0), gains.get(one.text, 0.0))
+            for one in each(judgeable):
+                one.decision = labelling.conclude(one, base, thresholds, near.get(one.text, 0.0), gains.get(one.text, 0.0))
 
-        open_ = [one for one in claims if one.error in ("", UNKNOWN_LANGUAGE)]
-        await run_in_thread_if_large(max(base.chars, len(open_) * _CLAIM), compare)
-        near = await self._similarities([one for one in open_ if deciding.needs_similarity(one)], base)
-        wanted = [(one, deciding.wanted_gain(one, near.get(one.text, 0.0))) for one in open_ if one.swaps and self._compares]
+        judgeable = [one for one in claims if one.error in ("", UNKNOWN_LANGUAGE)]
+        await run_in_thread_if_large(max(base.chars, len(judgeable) * _CLAIM), compare)
+        near = await self._similarities([one for one in judgeable if labelling.needs_similarity(one)], base)
+        wanted = [(one, labelling.wanted_gain(one, near.get(one.text, 0.0))) for one in judgeable if one.swaps and self._compares]
         gains = await self._gains([(one, least) for one, least in wanted if least is not None])
         await run_in_thread_if_large(0, conclude)
 
@@ -217,7 +221,7 @@ class Grounder:
         waiting = [(one, list(one.swaps), wanted) for one, wanted in claims]
         while waiting:
             asked = [(one, text) for one, swaps, _ in waiting for text in swaps[:AT_A_TIME]]
-            answers = await self._verifier.verify([_exchanged(one, text) for one, text in asked])
+            answers = await self._verifier.verify([_pair_with(one, text) for one, text in asked])
             for (one, _), support in zip(asked, answers, strict=True):
                 if support is not None and one.support is not None:
                     gain = support.supported - one.support.supported
@@ -239,9 +243,6 @@ class Grounder:
 
     # ---- the judgement ----
 
-    def _judgements(self, claims: Sequence[OpenClaim], base: EvidenceBase) -> dict[tuple[str, str, str], Judgement]:
-        return {_key(one.claim): self._judgement(one, base) for one in each(claims)}
-
     def _judgement(self, one: OpenClaim, base: EvidenceBase) -> Judgement:
         """By what was decided."""
         found, support = one.decision, one.support
@@ -251,12 +252,12 @@ class Grounder:
         label, instead, reason = found.label, found.instead, found.reason
         position = found.position if found.position is not None else next(iter(ranked), None)
         if label == "contradicted" and not instead and ranked:
-            instead, position = deciding.counterpart(one.claim.text, ranked, base, one.language)
+            instead, position = labelling.counterpart(one.claim.text, ranked, base, one.language)
         span = None if position is None else base.span(position)
         if label == "contradicted" and self._only_certain and span is not None and span.opinion and not found.by_table:
             label, instead = "unsure", ""  # whoever answers may know better than the user
         if not reason and label != "supported" and support is not None:
-            reason = deciding.missing(one.claim.text, one.selection.text, one.language)
+            reason = labelling.missing(one.claim.text, one.selection.text, one.language)
         return Judgement(
             one.claim,
             label,
@@ -277,7 +278,7 @@ def _key(claim: Claim) -> tuple[str, str, str]:
     return claim.before, claim.question_and_text, claim.wrong_sum
 
 
-def _unasked(claim: Claim) -> Judgement:
+def _without_verifier(claim: Claim) -> Judgement:
     if not claim.checkable:
         return Judgement(claim, "not_checkable", reason=claim.reason)
     return Judgement(claim, "unsupported", reason="no_evidence")
@@ -286,7 +287,7 @@ def _unasked(claim: Claim) -> Judgement:
 def _decide_by_records(claims: Sequence[OpenClaim], base: EvidenceBase) -> None:
     """Those to which the cells of a table say something, before any model."""
     for one in each(claims):
-        one.decision = deciding.by_calculation(one, base) or deciding.by_records(one, base)
+        one.decision = labelling.by_calculation(one, base) or labelling.by_records(one, base)
 
 
 def _set_languages(claims: Sequence[OpenClaim], tongue: str) -> None:
@@ -296,11 +297,11 @@ def _set_languages(claims: Sequence[OpenClaim], tongue: str) -> None:
         one.language = language(text, tongue, SURE) if len(text) >= SENTENCE_CHARS else tongue
 
 
-def _exchanged(one: OpenClaim, text: str) -> ClaimPair:
+def _pair_with(one: OpenClaim, text: str) -> ClaimPair:
     """The claim as `text` has it, with the claim's question and evidence."""
     return ClaimPair(one.text.removesuffix(one.claim.text) + text, one.selection.text, one.language)
 
 
-def _fail(claims: Sequence[OpenClaim], reason: str) -> None:
+def _set_error(claims: Sequence[OpenClaim], reason: str) -> None:
     for one in claims:
         one.error = one.error if one.support is not None else reason

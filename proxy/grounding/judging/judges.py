@@ -123,13 +123,13 @@ class UpstreamJudge:
 
     async def answers(self, questions: Sequence[JudgeQuestion], client: str, use: JudgeUse, timeout_s: float) -> list[JudgeAnswer]:
         """One for each; what `client` was told before is not asked again. What it takes is added to `use`."""
-        questions = [_bounded(question) for question in questions]
+        questions = [_shortened(question) for question in questions]
         keys = [_key(client, question) for question in questions]
         found = {key: answer for key in keys if (answer := self._known.get(key)) is not None}
         use.asked += len(questions)
         use.cached += sum(key in found for key in keys)
-        open_ = {key: question for key, question in zip(keys, questions, strict=True) if key not in found}
-        new = dict(zip(open_, await self._asked(list(open_.values()), use, timeout_s), strict=True)) if open_ else {}
+        unknown = {key: question for key, question in zip(keys, questions, strict=True) if key not in found}
+        new = dict(zip(unknown, await self._ask(list(unknown.values()), use, timeout_s), strict=True)) if unknown else {}
         for key, answer in new.items():
             if answer.probabilities:
                 self._known.put(key, replace(answer, cached=True))
@@ -139,16 +139,16 @@ class UpstreamJudge:
 
     # ---- asking ----
 
-    async def _asked(self, questions: Sequence[JudgeQuestion], use: JudgeUse, timeout_s: float) -> list[JudgeAnswer]:
-        if problem := await self._away():
+    async def _ask(self, questions: Sequence[JudgeQuestion], use: JudgeUse, timeout_s: float) -> list[JudgeAnswer]:
+        if problem := await self._why_unavailable():
             use.fail(problem)
             return [JudgeAnswer(by=self.name, problem=problem)] * len(questions)
         started = time.perf_counter()
         until = started + min(timeout_s, self.options.timeout_ms / 1000)
-        found = await self._in_calls(questions, use, until)
+        found = await self._ask_in_calls(questions, use, until)
         near = [i for i, answer in enumerate(found) if self._is_near(questions[i], answer)]
         if near and time.perf_counter() < until:
-            other = await self._in_calls([questions[i] for i in near], use, until, reordered=True)
+            other = await self._ask_in_calls([questions[i] for i in near], use, until, reordered=True)
             for i, answer in zip(near, other, strict=True):
                 if answer.probabilities:
                     both = found[i].probabilities
@@ -156,13 +156,13 @@ class UpstreamJudge:
         use.ms += (time.perf_counter() - started) * 1000
         return [self._read(question, answer) for question, answer in zip(questions, found, strict=True)]
 
-    async def _away(self) -> str:
+    async def _why_unavailable(self) -> str:
         """Why it is not asked now; "" where it is."""
         if await self._budget.is_spent():
             return JUDGE_OVER_BUDGET
         return "paused after failures" if time.monotonic() < self._paused_until else ""
 
-    async def _in_calls(
+    async def _ask_in_calls(
         self, questions: Sequence[JudgeQuestion], use: JudgeUse, until: float, *, reordered: bool = False
     ) -> list[JudgeAnswer]:
         calls = list(batches(questions, self._readout.max_questions))
@@ -179,7 +179,7 @@ class UpstreamJudge:
         except (ProxyError, ValueError, TimeoutError) as error:
             problem = _problem(error)
             log.info("the judge %s: %s", self.name, error or problem)
-            self._failed(problem)
+            self._note_failure(problem)
             use.fail(problem)
             return [JudgeAnswer(problem=problem)] * len(questions)
         self._failures = 0
@@ -187,7 +187,7 @@ class UpstreamJudge:
         use.add(asked.input_tokens, asked.output_tokens, asked.usd)
         return list(asked.answers)
 
-    def _failed(self, problem: str) -> None:
+    def _note_failure(self, problem: str) -> None:
         self._failures += 1
         if self._failures >= PAUSE_AFTER:
             self._failures, self._paused_until = 0, time.monotonic() + PAUSE_S
@@ -200,11 +200,11 @@ class UpstreamJudge:
         return own.get(choice, CLEAR)
 
     def _is_near(self, question: JudgeQuestion, answer: JudgeAnswer) -> bool:
-        found = tempered(answer.probabilities, self.options.temperature)
+        found = apply_temperature(answer.probabilities, self.options.temperature)
         return question.kind in self._readout.reorders and any(abs(p - self._threshold(choice)) < NEAR for choice, p in found.items())
 
     def _read(self, question: JudgeQuestion, answer: JudgeAnswer) -> JudgeAnswer:
-        found = tempered(answer.probabilities, self.options.temperature)
+        found = apply_temperature(answer.probabilities, self.options.temperature)
         best = max(found, key=lambda choice: found[choice], default="")
         clear = best if best and found[best] >= self._threshold(best) else ""
         return replace(answer, probabilities=found, choice=clear, by=self.name)
@@ -215,10 +215,10 @@ class UpstreamSession:
 
     def __init__(self, judge: UpstreamJudge, exchange: Exchange, stage: str) -> None:
         self._judge, self._exchange, self._stage = judge, exchange, stage
-        self._working = 0
+        self._joined_count = 0
         """Of those who have joined and have neither asked nor left."""
         self._waiting: list[tuple[Sequence[JudgeQuestion], float, asyncio.Future[list[JudgeAnswer]]]] = []
-        self._begun: dict[JudgeQuestion, asyncio.Task[list[JudgeAnswer]]] = {}
+        self._early_tasks: dict[JudgeQuestion, asyncio.Task[list[JudgeAnswer]]] = {}
         self._tasks: set[asyncio.Task[None]] = set()
 
     @property
@@ -235,55 +235,55 @@ class UpstreamSession:
         """Implements `JudgeSession`."""
         if not questions:
             return []
-        for task in {self._begun[question] for question in questions if question in self._begun}:
+        for task in {self._early_tasks[question] for question in questions if question in self._early_tasks}:
             await asyncio.wait([task])
         limit_s = self._judge.options.timeout_ms / 1000 if timeout_s is None else timeout_s
-        if not self._working:
-            return await self._asked(questions, limit_s)
+        if not self._joined_count:
+            return await self._ask(questions, limit_s)
         future: asyncio.Future[list[JudgeAnswer]] = asyncio.get_running_loop().create_future()
         self._waiting.append((questions, limit_s, future))
-        self._working -= 1
-        asyncio.get_running_loop().call_soon(self._go)  # whoever begins beside this one has joined by then
+        self._joined_count -= 1
+        asyncio.get_running_loop().call_soon(self._send_waiting)  # whoever begins beside this one has joined by then
         try:
             return await future
         finally:
-            self._working += 1
+            self._joined_count += 1
 
     def ahead(self, questions: Sequence[JudgeQuestion], timeout_s: float | None = None) -> None:
         """Implements `JudgeSession`."""
-        new = [question for question in questions if question not in self._begun]
+        new = [question for question in questions if question not in self._early_tasks]
         if new:
             limit_s = self._judge.options.timeout_ms / 1000 if timeout_s is None else timeout_s
-            task = asyncio.create_task(self._asked(new, limit_s))
-            self._begun |= dict.fromkeys(new, task)
+            task = asyncio.create_task(self._ask(new, limit_s))
+            self._early_tasks |= dict.fromkeys(new, task)
 
     def join(self) -> None:
         """Implements `JudgeSession`."""
-        self._working += 1
+        self._joined_count += 1
 
     def leave(self) -> None:
         """Implements `JudgeSession`."""
-        self._working -= 1
-        self._go()
+        self._joined_count -= 1
+        self._send_waiting()
 
     def close(self) -> None:
         """Implements `JudgeSession`."""
-        for task in (*self._tasks, *self._begun.values()):
+        for task in (*self._tasks, *self._early_tasks.values()):
             task.cancel()
 
-    def _go(self) -> None:
+    def _send_waiting(self) -> None:
         """Send what waits, where nobody else is about to ask."""
-        if self._working or not self._waiting:
+        if self._joined_count or not self._waiting:
             return
         waiting, self._waiting = self._waiting, []
-        task = asyncio.create_task(self._together(waiting))
+        task = asyncio.create_task(self._ask_for_all(waiting))
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
 
-    async def _together(self, waiting: Sequence[tuple[Sequence[JudgeQuestion], float, asyncio.Future[list[JudgeAnswer]]]]) -> None:
+    async def _ask_for_all(self, waiting: Sequence[tuple[Sequence[JudgeQuestion], float, asyncio.Future[list[JudgeAnswer]]]]) -> None:
         questions = [question for some, _, _ in waiting for question in some]
         try:
-            answers = iter(await self._asked(questions, max(limit_s for _, limit_s, _ in waiting)))
+            answers = iter(await self._ask(questions, max(limit_s for _, limit_s, _ in waiting)))
         except Exception as error:  # whoever waits is to know, whatever went wrong
             for _, _, future in waiting:
                 if not future.done():
@@ -294,16 +294,16 @@ class UpstreamSession:
             if not future.done():
                 future.set_result(given)
 
-    async def _asked(self, questions: Sequence[JudgeQuestion], timeout_s: float) -> list[JudgeAnswer]:
+    async def _ask(self, questions: Sequence[JudgeQuestion], timeout_s: float) -> list[JudgeAnswer]:
         timeout_s = min(timeout_s, max(_SHORTEST_S, left_s() * SHARE_OF_TIME))
         facts = self._exchange.facts
         facts.judge = use = facts.judge or JudgeUse(self.name)
         answers = await self._judge.answers(questions, self._exchange.client, use, timeout_s)
         if any(answer.problem and not answer.probabilities for answer in answers):
-            self._say(use)
+            self._warn_client(use)
         return answers
 
-    def _say(self, use: JudgeUse) -> None:
+    def _warn_client(self, use: JudgeUse) -> None:
         """A code for the client, once: the built-in models' word stands."""
         if not use.failed:
             return
@@ -327,7 +327,7 @@ def make_judge(options: JudgeOptions | None, ports: Ports, policy: str = "") -> 
     return UpstreamJudge(readout, options, DailyBudget(options.max_usd_per_day, spending=ports.spending, name=name))
 
 
-def tempered(probabilities: Mapping[str, float], temperature: float) -> dict[str, float]:
+def apply_temperature(probabilities: Mapping[str, float], temperature: float) -> dict[str, float]:
     """Probabilities whose logits are divided by `temperature` (Guo et al., "On Calibration of Modern Neural Networks", 2017)."""
     if temperature == 1.0 or not probabilities:
         return dict(probabilities)
@@ -364,7 +364,7 @@ def _problem(error: Exception) -> str:
     return (str(error) or "no answer in time")[:_MAX_PROBLEM_CHARS]
 
 
-def _bounded(question: JudgeQuestion) -> JudgeQuestion:
+def _shortened(question: JudgeQuestion) -> JudgeQuestion:
     evidence, left = list[str](), MAX_EVIDENCE_CHARS
     for piece in question.evidence:
         if left <= 0:

@@ -1,4 +1,4 @@
-"""A chat model as a judge: questions in, probabilities out, through `ports.chat`.
+"""A chat model or a decision model as a judge: questions in, probabilities out, through `ports.chat` or `ports.decisions`.
 
 Questions with the same evidence stand together, and one call takes as many of one purpose as fit. Statements and evidence are foreign text
 and may hold instructions: they go in as strings of one JSON object, which they cannot end, and the model is told that they are data.
@@ -83,7 +83,7 @@ class ChatReadout:
             calls.append(completion)
             answers = parse(completion.text, len(questions), choices)
             if answers is not None:
-                return _summed(calls, answers)
+                return _batch_of(calls, answers)
         raise ValueError(f"{_TRIES} answers that cannot be read")
 
     async def _complete(self, messages: Sequence[Message], choices: Sequence[str], timeout_s: float) -> Completion:
@@ -118,10 +118,10 @@ class TokenReadout:
         messages = [{"role": "system", "content": system}, {"role": "user", "content": _data([question])}]
         extra = {"temperature": 0, "max_tokens": 1, "logprobs": True, "top_logprobs": _TOP_LOGPROBS}
         completion = await _completion(self._chat, self._options, messages, extra, timeout_s)
-        return _summed([completion], [_by_letters(completion.first_token, choices)])
+        return _batch_of([completion], [_read_letters(completion.first_token, choices)])
 
 
-def _by_letters(logprobs: Mapping[str, float], choices: Sequence[str]) -> JudgeAnswer:
+def _read_letters(logprobs: Mapping[str, float], choices: Sequence[str]) -> JudgeAnswer:
     mass = dict.fromkeys(choices, 0.0)
     for token, logprob in logprobs.items():
         letter = token.strip().strip("*(\"'").upper()[:1]
@@ -141,7 +141,7 @@ async def _completion(
     return await chat.answer(options.upstream, options.model, messages, params={**extra, **options.params}, timeout_s=timeout_s)
 
 
-def _summed(calls: Sequence[Completion], answers: Sequence[JudgeAnswer]) -> JudgedBatch:
+def _batch_of(calls: Sequence[Completion], answers: Sequence[JudgeAnswer]) -> JudgedBatch:
     prices = [call.usd for call in calls if call.usd is not None]
     usd = sum(prices) if len(prices) == len(calls) else None
     return JudgedBatch(answers, sum(call.input_tokens for call in calls), sum(call.output_tokens for call in calls), usd)
@@ -159,15 +159,15 @@ def schema(choices: Sequence[str]) -> dict[str, Any]:
         "confidence": {"type": "number"},
     }
     item = {"type": "object", "properties": entry, "required": list(entry), "additionalProperties": False}
-    listed = {"answers": {"type": "array", "items": item}}
-    body = {"type": "object", "properties": listed, "required": ["answers"], "additionalProperties": False}
+    properties = {"answers": {"type": "array", "items": item}}
+    body = {"type": "object", "properties": properties, "required": ["answers"], "additionalProperties": False}
     return {"type": "json_schema", "json_schema": {"name": "answers", "strict": True, "schema": body}}
 
 
 def prompt(questions: Sequence[JudgeQuestion]) -> list[Message]:
     """The messages that ask questions of one purpose; statements are numbered from 1 in their order."""
-    said = ", ".join(json.dumps(choice) for choice in questions[0].choices[:-1])
-    as_json = _AS_JSON.format(choices=f"{said} or {json.dumps(questions[0].choices[-1])}")
+    choices = ", ".join(json.dumps(choice) for choice in questions[0].choices[:-1])
+    as_json = _AS_JSON.format(choices=f"{choices} or {json.dumps(questions[0].choices[-1])}")
     return [
         {"role": "system", "content": f"{_SYSTEM}{questions[0].instructions}{as_json}"},
         {"role": "user", "content": _data(questions)},
@@ -178,11 +178,11 @@ def _data(questions: Sequence[JudgeQuestion]) -> str:
     groups: dict[tuple[str, ...], list[dict[str, Any]]] = {}
     for number, question in enumerate(questions, 1):
         groups.setdefault(question.evidence, []).append({"number": number, "statement": question.statement})
-    listed = [
+    groups_json = [
         {"evidence": [{"number": i, "text": text} for i, text in enumerate(evidence, 1)], "statements": statements}
         for evidence, statements in groups.items()
     ]
-    return json.dumps({"groups": listed}, ensure_ascii=False)
+    return json.dumps({"groups": groups_json}, ensure_ascii=False)
 
 
 # ---- the answer ----
@@ -217,8 +217,8 @@ def _entries(answers: Any) -> list[tuple[int | None, Mapping[str, Any]]]:
     if isinstance(answers, dict) and "answer" not in answers:
         pairs: Iterable[tuple[Any, Any]] = answers.items()
     else:
-        listed = answers if isinstance(answers, list) else [answers]
-        pairs = ((entry.get("number", entry.get("statement")) if isinstance(entry, dict) else None, entry) for entry in listed)
+        entries = answers if isinstance(answers, list) else [answers]
+        pairs = ((entry.get("number", entry.get("statement")) if isinstance(entry, dict) else None, entry) for entry in entries)
     return [(_number(number), entry if isinstance(entry, dict) else {"answer": entry}) for number, entry in pairs]
 
 
@@ -279,7 +279,7 @@ MAX_DECISIONS = 32
 """Of one call; the port splits it where a server takes fewer."""
 _TOLERANCE = 0.02
 """By how much the probabilities may miss one: servers round them."""
-_ASKED = {
+_INSTRUCTIONS = {
     "choice": "What holds of this statement?",
     "predicate": "Is the answer for this statement yes?",
     "score": "Where does this statement stand?",
@@ -318,7 +318,7 @@ def state_of(questions: Sequence[JudgeQuestion], *, reordered: bool = False) -> 
             Question(
                 name=f"q{i}",
                 kind=question.kind,
-                instructions=f"{_ASKED[question.kind]} Judge {own}.\n\n{question.statement}",
+                instructions=f"{_INSTRUCTIONS[question.kind]} Judge {own}.\n\n{question.statement}",
                 choices=_choices(question, reordered=reordered),
             )
         )

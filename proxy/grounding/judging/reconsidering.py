@@ -29,7 +29,7 @@ _BY_RULE = ("literal", "exact", "recomputed")
 _LABELS: dict[str, Label] = {"supported": "supported", "contradicted": "contradicted", "neither": "unsupported"}
 
 
-def open_to(judgement: Judgement, ask: AskAbout) -> bool:
+def is_open_to_judge(judgement: Judgement, ask: AskAbout) -> bool:
     """Whether the judge is to be asked about it: nothing exact decides it and, unless everything is asked, nobody is sure that it holds."""
     label = judgement.label
     if label == "not_checkable" or (judgement.decided_by in _BY_RULE and label in ("supported", "contradicted")):
@@ -48,14 +48,14 @@ def question_of(claim: Claim, base: EvidenceBase) -> JudgeQuestion | None:
 async def ask_ahead(claims: Sequence[Claim], base: EvidenceBase, judge: JudgeSession, timeout_s: float) -> None:
     """Begin to ask about claims while the built-in models look at them; what stands word by word in the evidence needs nobody."""
 
-    def made() -> list[JudgeQuestion]:
-        open_ = [claim for claim in claims if claim.checkable and base.literal(claim.text) is None]
-        return [question for claim in open_ if (question := question_of(claim, base)) is not None]
+    def questions() -> list[JudgeQuestion]:
+        undecided = [claim for claim in claims if claim.checkable and base.literal(claim.text) is None]
+        return [question for claim in undecided if (question := question_of(claim, base)) is not None]
 
-    judge.ahead(await run_in_thread_if_large(len(claims) * base.chars, made), timeout_s)
+    judge.ahead(await run_in_thread_if_large(len(claims) * base.chars, questions), timeout_s)
 
 
-async def reconsidered(
+async def reconsider_judgements(
     judgements: Sequence[Judgement],
     base: EvidenceBase,
     judge: JudgeSession | None,
@@ -70,22 +70,22 @@ async def reconsidered(
     """
     if judge is None:
         return list(judgements)
-    wanted = [i for i, judgement in enumerate(judgements) if open_to(judgement, judge.ask) or (reopens is not None and reopens(judgement))]
-    open_ = [i for i in wanted if not (only_related and _unrelated(judgements[i]))]
-    made = await run_in_thread_if_large(len(open_) * base.chars, lambda: {i: question_of(judgements[i].claim, base) for i in open_})
-    asked = {i: question for i, question in made.items() if question is not None}
-    answers = await judge.answers(list(asked.values()), timeout_s)
+    wanted = [i for i, one in enumerate(judgements) if is_open_to_judge(one, judge.ask) or (reopens is not None and reopens(one))]
+    wanted = [i for i in wanted if not (only_related and _is_unrelated(judgements[i]))]
+    made = await run_in_thread_if_large(len(wanted) * base.chars, lambda: {i: question_of(judgements[i].claim, base) for i in wanted})
+    questions = {i: question for i, question in made.items() if question is not None}
+    answers = await judge.answers(list(questions.values()), timeout_s)
     found = list(judgements)
-    for i, answer in zip(asked, answers, strict=True):
-        found[i] = _decided(judgements[i], answer, base)
+    for i, answer in zip(questions, answers, strict=True):
+        found[i] = _apply_answer(judgements[i], answer, base)
     return found
 
 
-def _unrelated(judgement: Judgement) -> bool:
+def _is_unrelated(judgement: Judgement) -> bool:
     return judgement.label == "unsupported" and max(judgement.score or 0.0, judgement.contradiction or 0.0) < RELATED
 
 
-def _decided(judgement: Judgement, answer: JudgeAnswer, base: EvidenceBase) -> Judgement:
+def _apply_answer(judgement: Judgement, answer: JudgeAnswer, base: EvidenceBase) -> Judgement:
     found = answer.probabilities
     if not found:
         return judgement

@@ -3,7 +3,7 @@
 In: a claim, the evidence's sentences nearest to it, and all that was said in the request (`StatedValues`). Out: a `Slot`, or None. Four
 things must come together: the claim has a number, date, time or name that nobody has said, in whatever form; it follows from nothing that
 was said; a sentence says the same words of the same subject; and that sentence has another value of the same kind where the claim has its
-own, and no second one that could be meant. What is merely not there is no contradiction. `proxy.grounding.judging.deciding` asks the
+own, and no second one that could be meant. What is merely not there is no contradiction. `proxy.grounding.judging.labelling` asks the
 verifier, too, which must find the claim better supported with the evidence's value in it.
 """
 

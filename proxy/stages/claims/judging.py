@@ -24,7 +24,7 @@ from proxy.grounding.claims.claims import ClaimReader
 from proxy.grounding.evidence.gathering import EvidenceBase, EvidenceScope, gather, question_of
 from proxy.grounding.evidence.retrieval import EVIDENCE_CHARS, words_of
 from proxy.grounding.judging.grounder import EMBED_ALL, Grounder
-from proxy.grounding.judging.reconsidering import ask_ahead, reconsidered
+from proxy.grounding.judging.reconsidering import ask_ahead, reconsider_judgements
 from proxy.language.detection import language
 from proxy.offloop import run_in_thread_if_large
 from proxy.ports import Ports
@@ -36,7 +36,7 @@ MAX_JUDGED = 100
 """Claims of one choice; the rest of a longer answer is unsure, and said to be."""
 FEW = 256
 """Judgements that are summed up with each sentence."""
-BEYOND = "not_known"
+NOT_KNOWN = "not_known"
 """Reason of a claim of which nothing that was declared says anything."""
 AGAINST = 0.5
 """Probability of a contradiction from which it counts there."""
@@ -121,11 +121,11 @@ class ClaimCase:
     def prepare(self, work: Coroutine[Any, Any, Ground]) -> None:
         """Begin to prepare the evidence; what an earlier call began is out of date."""
         self.close()
-        self._ground = _begun(work)
+        self._ground = _start_task(work)
 
     def warm(self, work: Coroutine[Any, Any, None]) -> None:
         """Begin what makes later work quicker, which nobody waits for."""
-        self._warming = _begun(work)
+        self._warming = _start_task(work)
 
     @property
     def prepared(self) -> bool:
@@ -165,7 +165,7 @@ class ClaimCase:
         self.values = False
         self._summed_up = 0
 
-    def back_to(self, attempt: int) -> None:
+    def restore_attempt(self, attempt: int) -> None:
         """No other attempt than this one is delivered."""
         if attempt in self.attempts:
             self.claims = list(self.attempts[attempt].claims)
@@ -187,7 +187,7 @@ class ClaimCase:
             self.judge.close()
 
 
-def _begun(work: Coroutine[Any, Any, Any]) -> asyncio.Task[Any]:
+def _start_task(work: Coroutine[Any, Any, Any]) -> asyncio.Task[Any]:
     """A task; an exception of its that nobody waited for is no news."""
     task = asyncio.get_running_loop().create_task(work)
     task.add_done_callback(lambda done: None if done.cancelled() else done.exception() and None)
@@ -235,11 +235,11 @@ class ClaimJudge:
         with suppress(ModelUnavailable):
             await self._embedder.embed(base.sentences, bulk=True)
 
-    async def unasked(self, case: ClaimCase, claims: Sequence[tuple[int, Claim]]) -> list[Judgement | None]:
+    async def judge_without_asking(self, case: ClaimCase, claims: Sequence[tuple[int, Claim]]) -> list[Judgement | None]:
         """The judgements of claims that nobody is asked about: not checkable, or too many; None for the others."""
-        return await run_in_thread_if_large(len(claims) * CLAIM, self._unasked, await case.ground(), case.checkable, claims)
+        return await run_in_thread_if_large(len(claims) * CLAIM, self._judge_unasked, await case.ground(), case.checkable, claims)
 
-    def _unasked(self, ground: Ground, checkable: Mapping[int, int], claims: Sequence[tuple[int, Claim]]) -> list[Judgement | None]:
+    def _judge_unasked(self, ground: Ground, checkable: Mapping[int, int], claims: Sequence[tuple[int, Claim]]) -> list[Judgement | None]:
         used = {choice: checkable.get(choice, 0) for choice, _ in claims}
         judged: list[Judgement | None] = []
         for choice, claim in claims:
@@ -249,22 +249,22 @@ class ClaimJudge:
             elif claim.checkable and used[choice] > MAX_JUDGED:
                 judged.append(Judgement(claim, "unsure", reason=f"more than {MAX_JUDGED} claims"))
             else:
-                asked, reason = claim.checkable and ground.speaks_of(claim), claim.reason if not claim.checkable else BEYOND
+                asked, reason = claim.checkable and ground.speaks_of(claim), claim.reason if not claim.checkable else NOT_KNOWN
                 judged.append(None if asked else Judgement(claim, "not_checkable", reason=reason))
         return judged
 
     async def judge(self, case: ClaimCase, claims: Sequence[Claim], text: str, *, with_judge: bool) -> list[Judgement]:
         """By the evidence, by what is known, and by the policy's judge (`with_judge`); the claims are of `text`."""
+        if not claims:
+            return []
         ground, started = await case.ground(), time.perf_counter()
         if with_judge and case.judge is not None and case.judge.ask == "all" and ground.scope == "all":
             await ask_ahead(claims, ground.base, case.judge, self._left_s(started))
-        judged = [within(judgement, ground.scope) for judgement in await self.by_evidence(ground, claims, text)]
+        judged = [limit_to_scope(judgement, ground.scope) for judgement in await self.by_evidence(ground, claims, text)]
         return await self.reconsider(case, judged, started) if with_judge else judged
 
     async def by_evidence(self, ground: Ground, claims: Sequence[Claim], text: str) -> list[Judgement]:
         """Of claims in `text`, whose language the question tells where it is short; within most of the stage's time."""
-        if not claims:
-            return []
         sample = text if len(text) >= _SHORT_CHARS else f"{text}\n{ground.question}"
         deadline_s = self._options.timeout_ms * _DEADLINE / 1000
         by_context = ground.grounder.judge(claims, ground.base, answer=sample, deadline_s=deadline_s)
@@ -272,7 +272,7 @@ class ClaimJudge:
             return await by_context
         tongue = await asyncio.to_thread(language, sample)
         judged, known = await asyncio.gather(by_context, ground.knowledge.judge(claims, tongue=tongue, deadline_s=deadline_s))
-        return [settled(c, k, ground.scope) for c, k in zip(judged, known, strict=True)]
+        return [merge_knowledge(c, k, ground.scope) for c, k in zip(judged, known, strict=True)]
 
     async def reconsider(self, case: ClaimCase, judged: Sequence[Judgement], started: float) -> list[Judgement]:
         """With the word of the policy's judge on what is open to it, in what is left of the stage's time."""
@@ -281,28 +281,28 @@ class ClaimJudge:
 
         def reopens(judgement: Judgement) -> bool:
             """What is not checkable because the built-in models found nothing of it among the little that was said."""
-            return every and judgement.reason == BEYOND and ground.speaks_of(judgement.claim)
+            return every and judgement.reason == NOT_KNOWN and ground.speaks_of(judgement.claim)
 
-        return await reconsidered(judged, ground.base, case.judge, self._left_s(started), reopens=reopens)
+        return await reconsider_judgements(judged, ground.base, case.judge, self._left_s(started), reopens=reopens)
 
     def _left_s(self, started: float) -> float:
         return max(0.01, self._options.timeout_ms * _DEADLINE / 1000 - (time.perf_counter() - started))
 
 
-def settled(by_context: Judgement, known: Judgement | None, scope: EvidenceScope) -> Judgement:
+def merge_knowledge(by_context: Judgement, known: Judgement | None, scope: EvidenceScope) -> Judgement:
     """One judgement of what context and knowledge base say to a claim.
 
     What the knowledge base knows holds, against the context too; a doubt of its own takes away neither the context's support nor its
     contradiction. What it knows nothing of is the context's to judge.
     """
-    by_context = within(by_context, scope)
+    by_context = limit_to_scope(by_context, scope)
     decided = ("supported", "contradicted") if scope == "all" else ("supported", "contradicted", "unsure")
     if known is not None and (known.label != "unsupported" or by_context.label not in decided):
-        return within(known, scope)
+        return limit_to_scope(known, scope)
     return by_context
 
 
-def within(judgement: Judgement, scope: EvidenceScope) -> Judgement:
+def limit_to_scope(judgement: Judgement, scope: EvidenceScope) -> Judgement:
     """A judgement by what user and system have said alone, where there is no context (`scope`).
 
     What differs from a few lines of theirs is unsure and not contradicted: a plan, a proposal or a result of the answer's has values of its
@@ -312,7 +312,7 @@ def within(judgement: Judgement, scope: EvidenceScope) -> Judgement:
     """
     label, span = judgement.label, judgement.evidence
     if scope == "declared" and label == "error":  # too late, or no verifier: nobody has asked for a check of such a chat
-        return Judgement(judgement.claim, "not_checkable", reason=BEYOND)
+        return Judgement(judgement.claim, "not_checkable", reason=NOT_KNOWN)
     if scope == "all" or label not in ("unsupported", "unsure", "contradicted") or judgement.reason == UNKNOWN_LANGUAGE:
         return judgement
     declared = span is not None and span.kind in ("user", "system")
@@ -322,4 +322,4 @@ def within(judgement: Judgement, scope: EvidenceScope) -> Judgement:
     against = (judgement.contradiction or 0.0) >= AGAINST and span is not None and words_of(judgement.claim.text) & words_of(span.text)
     if judgement.decided_by == "exact" or against or (scope == "pasted" and declared):
         return replace(judgement, label="unsure")
-    return Judgement(judgement.claim, "not_checkable", reason=BEYOND)
+    return Judgement(judgement.claim, "not_checkable", reason=NOT_KNOWN)

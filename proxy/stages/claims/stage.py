@@ -108,7 +108,7 @@ class Claims(SentenceStage[ClaimsOptions]):
         """What was judged until then is known, and what was not."""
         case = self._cases.get(exchange.id)
         if case is not None and hook in ("sentence", "answer"):
-            case.back_to(len(exchange.attempts) - 1)
+            case.restore_attempt(len(exchange.attempts) - 1)
             if case.claims:
                 self._publish(exchange, case)
 
@@ -190,7 +190,7 @@ class Claims(SentenceStage[ClaimsOptions]):
     ) -> list[Judgement]:
         """The judgement of each claim of `text`, in order; known to the exchange also when the check breaks off."""
         started = time.perf_counter()
-        judged = await self._judge.unasked(case, claims)
+        judged = await self._judge.judge_without_asking(case, claims)
         asked = [i for i, judgement in enumerate(judged) if judgement is None]
         with_judge = not exchange.gated or self.options.action != "annotate"
         try:
@@ -315,5 +315,5 @@ class Claims(SentenceStage[ClaimsOptions]):
         best = max(case.attempts, key=lambda i: (case.attempts[i].rank, i))
         if best != present:
             exchange.deliver = best
-            case.back_to(best)
+            case.restore_attempt(best)
             self._publish(exchange, case)

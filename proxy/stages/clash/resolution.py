@@ -179,7 +179,6 @@ Choice = Literal["older", "newer", "both", "open"]
 """``open``: the reply does not answer."""
 MAX_OPTION_CHARS = 140
 """A longer statement is cut at a word: the user knows what they said."""
-LANGUAGES = ("en", "de", "es", "fr")
 _CHOICES: tuple[Choice, Choice, Choice] = ("older", "newer", "both")
 _MARKUP = re.compile(r"[*_`#>|]{1,8}|^\s{0,8}(?:[-•–]|\(?\d{1,2}[.)])\s+", re.M)
 _ORDINALS = (

@@ -23,7 +23,7 @@ from msgspec import Struct
 
 from proxy.context.tool_results.turns import AgentTurn
 from proxy.language.json.fingerprint import fingerprint, identifier
-from proxy.language.number_words import word_value
+from proxy.language.number_words import MAIN_LANGUAGES, word_value
 from proxy.language.patterns import LazyPattern
 from proxy.ports.failures import Failure
 from proxy.stages.reflection.failures import make_failure
@@ -171,7 +171,6 @@ MAX_WORDS = 40
 MAX_OPENERS = 8
 """That are taken off one clause: "oh no, sorry, but"."""
 MAX_CAP = 10_000
-_LANGUAGES = ("en", "de", "es", "fr")
 _EDGES = " \t\"'¡¿([*_-"
 """May stand before a clause's first word."""
 
@@ -364,7 +363,7 @@ def _clauses(marked: str) -> Iterator[_Clause]:
 
 
 def _number(word: str) -> int | None:
-    values = [float(word)] if word.isdecimal() else [v for code in _LANGUAGES if (v := word_value(word.lower(), code)) is not None]
+    values = [float(word)] if word.isdecimal() else [v for code in MAIN_LANGUAGES if (v := word_value(word.lower(), code)) is not None]
     return int(values[0]) if values and 0 < values[0] <= MAX_CAP else None
 
 

@@ -21,7 +21,7 @@ from proxy.language.text import is_negated
 from proxy.offloop import each
 from proxy.ports.judge import JudgeAnswer, JudgeQuestion
 from proxy.stages.work_claims.calls import result_of
-from proxy.stages.work_claims.deciding import Finding
+from proxy.stages.work_claims.findings import Finding
 from proxy.stages.work_claims.run import Run
 from proxy.stages.work_claims.statements import AccountSentence, works
 
@@ -120,7 +120,7 @@ class _Events:
 
 def _read(run: Run) -> list[Event]:
     """What system and users said and what the calls returned, in order; of a long run the end."""
-    placed = [(turn.message, Event("user", turn.text)) for turn in run.said]
+    placed = [(turn.message, Event("user", turn.text)) for turn in run.user_turns]
     for number, call in enumerate(run.calls, 1):
         result = call.result_text if call.result is not None else "no result"
         placed.append((call.message, Event(f"call {number}, {call.tool}", f"{call.arguments}\n{result}", call)))

@@ -49,7 +49,7 @@ _SUM = re.compile(
 )
 
 
-class Shown(Struct, frozen=True, dict=True):
+class RunFigures(Struct, frozen=True, dict=True):
     """What a run shows of figures."""
 
     texts: Sequence[str]
@@ -57,7 +57,7 @@ class Shown(Struct, frozen=True, dict=True):
     calls: Sequence[CalledTool]
 
     @cached_property
-    def commands(self) -> bool:
+    def has_commands(self) -> bool:
         """Whether commands were run."""
         return any(command_of(call) for call in self.calls)
 
@@ -115,14 +115,14 @@ class Shown(Struct, frozen=True, dict=True):
         return found
 
 
-def unshown(sentence: AccountSentence, shown: Shown) -> str | None:
+def missing_figure(sentence: AccountSentence, shown: RunFigures) -> str | None:
     """The figure of a sentence that neither stands in the run nor follows from it; None where there is none."""
     for clause in split_clauses(_SPAN.sub(" ", sentence.text)):
         folded, fragment = fold(clause), len(clause.split()) <= MAX_FRAGMENT_WORDS and not set("()") & set(clause)
         done = sentence.done and (fragment or expression("open", "done").search(clause.lower().strip()) is not None)
         if expression("open", "clause").search(folded):
             continue
-        measured = done or (shown.commands and expression("open", "measured").search(folded) is not None)
+        measured = done or (shown.has_commands and expression("open", "measured").search(folded) is not None)
         for name in file_names(clause):
             clause = clause.replace(name, " ")
         quantities = read_quantities(clause, any_language=True)
@@ -144,7 +144,7 @@ def unshown(sentence: AccountSentence, shown: Shown) -> str | None:
     return None
 
 
-def _differs(number: Quantity, clause: str, shown: Shown, *, done: bool) -> bool:
+def _differs(number: Quantity, clause: str, shown: RunFigures, *, done: bool) -> bool:
     small = all(value < SMALLEST and value.is_integer() for value in number.values) and number.dimension not in (*MONEY, "ratio")
     if small or _is_near(number, shown.numbers):
         return False
@@ -166,7 +166,7 @@ def _differs(number: Quantity, clause: str, shown: Shown, *, done: bool) -> bool
     return number.dimension != "ratio" or not _is_near(number, _shares(of_unit) | shown.shares)
 
 
-def other_than(sentence: str, arguments: Sequence[str], results: Sequence[str]) -> str | None:
+def differing_figure(sentence: str, arguments: Sequence[str], results: Sequence[str]) -> str | None:
     """The amount, the date or the time of a sentence where the calls that it tells of were given such, and have none of the sentence's."""
     text, evidence = _SPAN.sub(" ", sentence), [*arguments, *results]
     quantities = read_quantities(text, any_language=True)

@@ -33,7 +33,7 @@ from proxy.stages.work_claims.calls import (
     result_of,
     says_done,
 )
-from proxy.stages.work_claims.figures import MAX_TEXT_CHARS, Shown
+from proxy.stages.work_claims.figures import MAX_TEXT_CHARS, RunFigures
 from proxy.stages.work_claims.statements import Work, is_own_look, is_summary, tells_of, works
 
 SYSTEM = ("system", "developer")
@@ -45,17 +45,17 @@ class Run(Struct, frozen=True, dict=True):
     calls: Sequence[CalledTool]
     tools: frozenset[str]
     """Names of the tools that are offered, and of those that were called."""
-    said: Sequence[AgentTurn]
-    """By users."""
+    user_turns: Sequence[AgentTurn]
+    """What users said, a turn each."""
     whole: bool
     """Whether nothing of it was left out or summed up, as far as it shows."""
     unseen_end: bool = False
     """Whether more may have been done behind it: by tools that the proxy, or the provider, has called for the answer."""
 
     @cached_property
-    def asked(self) -> str:
+    def user_text(self) -> str:
         """What users said, folded."""
-        return fold("\n".join(turn.text for turn in self.said))
+        return fold("\n".join(turn.text for turn in self.user_turns))
 
     declared: bool = False
     """Whether the request lists its tools."""
@@ -81,35 +81,35 @@ class Run(Struct, frozen=True, dict=True):
         return any(looks_elsewhere(call) and result_of(call) != "failed" for call in self.calls)
 
     @cached_property
-    def shown(self) -> Shown:
-        """What it shows of figures."""
-        return Shown(self.texts, self.calls)
+    def figures(self) -> RunFigures:
+        """The figures that messages, arguments and results have."""
+        return RunFigures(self.texts, self.calls)
 
     @property
-    def shell(self) -> bool:
+    def ran_commands(self) -> bool:
         """Whether a command was run."""
-        return self.shown.commands
+        return self.figures.has_commands
 
     @cached_property
     def _attempts(self) -> dict[str, list[Attempt]]:
         return {}
 
     def attempts(self, work: Work) -> list[Attempt]:
-        """At work of a kind, in order."""
+        """The calls that did work of this kind, in order."""
         if work.name not in self._attempts:
             found = (attempt_at(work, call, i) for i, call in enumerate(self.calls))
             self._attempts[work.name] = [attempt for attempt in found if attempt is not None]
         return self._attempts[work.name]
 
     def offers(self, work: Work) -> bool:
-        """Whether a tool that does it is there."""
-        return any(is_tool_of(work, tool) for tool in self.tools) or (work.commands is not None and self.shell)
+        """Whether there is a tool that does this work."""
+        return any(is_tool_of(work, tool) for tool in self.tools) or (work.commands is not None and self.ran_commands)
 
     def was_tried_by_user(self, attempt: Attempt) -> bool:
-        """Whether a user says behind it how it goes with them."""
-        return any(turn.message > attempt.call.message and is_own_look(turn.text) for turn in self.said)
+        """Whether a user tells, after this attempt, how the work goes when they try it."""
+        return any(turn.message > attempt.call.message and is_own_look(turn.text) for turn in self.user_turns)
 
-    def changed(self, after: int = -1) -> list[CalledTool]:
+    def changes(self, after: int = -1) -> list[CalledTool]:
         """The calls after that one which changed something, or may have."""
         return [call for call in self.calls[after + 1 :] if changed_something(call) and result_of(call) != "failed"]
 
@@ -117,13 +117,13 @@ class Run(Struct, frozen=True, dict=True):
         """Whether a result has it, in any case."""
         return any(text in call.result_text.lower() for call in self.calls)
 
-    def asks(self, work: Work) -> bool:
+    def is_mentioned_by_users(self, work: Work) -> bool:
         """Whether users speak of such work in any form."""
-        return work.tools is not None and any(work.tools.fullmatch(word) for word in words_of_name(self.asked[:MAX_ARGUMENT_CHARS]))
+        return work.tools is not None and any(work.tools.fullmatch(word) for word in words_of_name(self.user_text[:MAX_ARGUMENT_CHARS]))
 
     def proves(self, work: Work) -> bool:
         """Whether a result says in a field of its own, or in words, that such work is done, or a user says so."""
-        return any(tells_of(work, turn.text) for turn in self.said) or any(
+        return any(tells_of(work, turn.text) for turn in self.user_turns) or any(
             says_done(work, call) for call in self.calls if not (changed_something(call) and result_of(call) == "failed")
         )
 
@@ -140,7 +140,7 @@ class Run(Struct, frozen=True, dict=True):
         )
 
     @cached_property
-    def written(self) -> tuple[tuple[str, int], ...]:
+    def edited_files(self) -> tuple[tuple[str, int], ...]:
         """The names of the files that edits wrote, without their folders, with the call's place."""
         return tuple((path.rpartition("/")[2], i) for path, i, result in self.files if result != "failed")
 
@@ -151,13 +151,13 @@ class Run(Struct, frozen=True, dict=True):
             call.arguments for i, call in enumerate(self.calls) if i not in edits and not reads(call.tool) and not only_reads(call)
         )
 
-    def names(self, file: str) -> bool:
+    def mentions_file(self, file: str) -> bool:
         """Whether a command or another tool's arguments name a file."""
         return file.rpartition("/")[2] in self._others
 
 
 def run_of(exchange: Exchange) -> Run:
-    """Of the conversation as the client sent it."""
+    """The run of the conversation as the client sent it."""
     request, turns = exchange.original, turns_of(exchange, exchange.original.messages)
     calls, said = calls_in(turns), [turn for turn in turns if turn.role == "user"]
     systems = tuple(text_of(message.get("content")) for message in request.messages if message.get("role") in SYSTEM)

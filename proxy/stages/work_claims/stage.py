@@ -1,7 +1,7 @@
 """The stage `work_claims`: what an agent says at a turn's end of the work it did, held against the results of its tools.
 
 "All tests pass", "I updated `a.py`", "the order is cancelled": `statements` reads them, `run` what the calls state in a typed way, and
-`deciding` holds one against the other. The policy's judge, where there is one, is asked whether a doubted sentence says that work was done,
+`findings` holds one against the other. The policy's judge, where there is one, is asked whether a doubted sentence says that work was done,
 and whether the run supports the sentences that no rule decides (`asking`); with ``ask: all`` in whatever words and language. It warns and
 never acts: the answer leaves as it is. Nothing is said of what is not certain.
 """
@@ -19,11 +19,11 @@ from proxy.offloop import SENTENCES, run_in_thread_if_large
 from proxy.ports.judge import JudgeSession
 from proxy.ports.stage import Action, Stage, StageOptions
 from proxy.stages.work_claims.asking import SupportCheck, finding_of, support_checks
-from proxy.stages.work_claims.deciding import Finding, judged
-from proxy.stages.work_claims.figures import unshown
+from proxy.stages.work_claims.figures import missing_figure
+from proxy.stages.work_claims.findings import Finding, check_statement
 from proxy.stages.work_claims.run import Run, run_of
 from proxy.stages.work_claims.statements import AccountSentence, account_of, speaks_of_trouble, statements_of
-from proxy.stages.work_claims.traces import beside, unmended, unreported, untraced, unwritten
+from proxy.stages.work_claims.traces import check_command, check_failed_step, check_files, check_text, check_trace
 
 UNSUPPORTED = "work_claim_unsupported"
 MAX_CHARS = 400
@@ -68,8 +68,8 @@ class WorkClaims(Stage[WorkClaimsOptions]):
             "The order was cancelled, I refunded 12.50 €.",
         ):
             for statement in statements_of(answer):
-                judged(statement, run)
-            _of_sentences(answer, account_of(answer), run, set())
+                check_statement(statement, run)
+            _check_sentences(answer, account_of(answer), run, set())
 
     async def on_answer(self, exchange: Exchange) -> Verdict | None:
         """Read the account, hold it against the run, warn."""
@@ -80,7 +80,7 @@ class WorkClaims(Stage[WorkClaimsOptions]):
         size = unread_size(exchange) + sum(len(choice.text) for choice in texts) * SENTENCES
         run, statements, found = await run_in_thread_if_large(size, _read, exchange, texts, every=session is not None)
         if session is not None and run is not None:
-            found = await self._asked(session, run, texts, found)
+            found = await self._ask_judge(session, run, texts, found)
         if not statements and not found:
             return None
         self.ports.counters.count("work_claims.checked_count", max(statements, len(found)))
@@ -89,13 +89,13 @@ class WorkClaims(Stage[WorkClaimsOptions]):
         detail: dict[str, Any] = {"statements": max(statements, len(found))}
         if not found:
             return Verdict(self.name, "unchecked", detail=detail)
-        return Verdict(self.name, "warn", UNSUPPORTED, detail=detail | {"doubted": [_listed(finding) for finding in found]})
+        return Verdict(self.name, "warn", UNSUPPORTED, detail=detail | {"doubted": [_record_of(finding) for finding in found]})
 
-    async def _asked(self, session: JudgeSession, run: Run, texts: Sequence[Choice], found: Sequence[Finding]) -> list[Finding]:
+    async def _ask_judge(self, session: JudgeSession, run: Run, texts: Sequence[Choice], found: Sequence[Finding]) -> list[Finding]:
         """What is left of `found` when the judge has said what the sentences state, and what it finds in those that no rule decides."""
         known = {finding.sentence for finding in found}
         size = sum(map(len, run.texts)) + sum(len(choice.text) for choice in texts) * SENTENCES
-        checks = await run_in_thread_if_large(size, _open_checks, texts, run, known, every=session.ask == "all")
+        checks = await run_in_thread_if_large(size, _judge_checks, texts, run, known, every=session.ask == "all")
         doubts = [work_question(finding.sentence[:MAX_CHARS], finding.what) for finding in found]
         answers = await session.answers([*doubts, *(check.question for check in checks)])
         left = [finding for finding, answer in zip(found, answers, strict=False) if answer.choice != "no"]
@@ -112,39 +112,40 @@ def _read(exchange: Exchange, texts: Sequence[Choice], *, every: bool) -> tuple[
     """The run, how many statements of work there are, and what speaks against them. Without any, and no judge, the run is not read."""
     statements = [statement for choice in texts for statement in statements_of(choice.text)]
     sentences = [(choice.text, account_of(choice.text)) for choice in texts]
-    if not statements and not every and not any(told for _, told in sentences):
+    if not statements and not every and not any(account for _, account in sentences):
         return None, 0, []
     run = run_of(exchange)
-    found = [finding for statement in statements if (finding := judged(statement, run)) is not None]
-    for answer, told in sentences:
-        found += _of_sentences(answer, told, run, {finding.sentence for finding in found})
+    found = [finding for statement in statements if (finding := check_statement(statement, run)) is not None]
+    for answer, account in sentences:
+        found += _check_sentences(answer, account, run, {finding.sentence for finding in found})
     return run, len({one.sentence for one in statements} | {finding.sentence for finding in found}), found
 
 
-def _of_sentences(answer: str, told: Sequence[AccountSentence], run: Run, known: set[str]) -> list[Finding]:
+def _check_sentences(answer: str, account: Sequence[AccountSentence], run: Run, known: set[str]) -> list[Finding]:
     """What speaks against sentences that no kind of work was found in: one finding each."""
     found: list[Finding] = []
-    for sentence in told:
+    for sentence in account:
         if sentence.text in known:
             continue
-        finding = untraced(sentence, run) or unreported(sentence, run) or unwritten(sentence, run) or beside(sentence, answer, run)
-        if finding is None and run.whole and not run.unseen_end and (figure := unshown(sentence, run.shown)) is not None:
+        finding = check_trace(sentence, run) or check_command(sentence, run) or check_text(sentence, run)
+        finding = finding or check_files(sentence, answer, run)
+        if finding is None and run.whole and not run.unseen_end and (figure := missing_figure(sentence, run.figures)) is not None:
             finding = Finding("figure", sentence.text, sentence.text, "contradicted", f"{figure} stands nowhere in the run")
         if finding is not None:
             found.append(finding)
     known |= {finding.sentence for finding in found}
-    if not known and "?" not in answer and not speaks_of_trouble(answer) and (step := unmended(told, run)) is not None:
+    if not known and "?" not in answer and not speaks_of_trouble(answer) and (step := check_failed_step(account, run)) is not None:
         found.append(step)
     return found
 
 
-def _open_checks(texts: Sequence[Choice], run: Run, known: set[str], *, every: bool) -> list[SupportCheck]:
+def _judge_checks(texts: Sequence[Choice], run: Run, known: set[str], *, every: bool) -> list[SupportCheck]:
     """What the judge is asked of the sentences that nothing was found in, the last ones of a long account."""
     sentences = [one for choice in texts for one in account_of(choice.text, every=every) if one.text not in known]
     return support_checks(sentences[-MAX_ASKED:], run)
 
 
-def _listed(finding: Finding) -> dict[str, Any]:
+def _record_of(finding: Finding) -> dict[str, Any]:
     """One finding for the record: the sentence, what speaks against it, and where that stands."""
     listed: dict[str, Any] = {
         "text": finding.sentence[:MAX_CHARS],

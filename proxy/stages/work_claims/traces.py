@@ -29,7 +29,7 @@ from proxy.stages.work_claims.calls import (
     result_of,
     values_of,
 )
-from proxy.stages.work_claims.deciding import Finding
+from proxy.stages.work_claims.findings import Finding
 from proxy.stages.work_claims.run import Run
 from proxy.stages.work_claims.statements import AccountSentence, expression, file_names, pattern, phrases, split_clauses, works
 
@@ -41,7 +41,7 @@ _STEM = 4
 """Letters by which words are compared: "migrated", "migration"."""
 
 
-def untraced(sentence: AccountSentence, run: Run) -> Finding | None:
+def check_trace(sentence: AccountSentence, run: Run) -> Finding | None:
     """A look or a run that is told of, of which no call has a trace; or none since the last change, where it says so."""
     if not (run.whole and run.calls and run.declared) or run.unseen_end:
         return None
@@ -59,7 +59,7 @@ def untraced(sentence: AccountSentence, run: Run) -> Finding | None:
             late = again and places and _last_edit(run) > places[-1]
             if (places and not late) or any(hides(works()["tests"], call) for call in run.calls):
                 return None
-            if any(said.search(fold(turn.text)) for turn in run.said[1:]):
+            if any(said.search(fold(turn.text)) for turn in run.user_turns[1:]):
                 return None  # a user may have made it
             return Finding(name, clause, sentence.text, "unsupported", NOT_SINCE if late else NO_TRACE)
     if again and _last_edit(run) == len(run.calls) - 1:
@@ -67,7 +67,7 @@ def untraced(sentence: AccountSentence, run: Run) -> Finding | None:
     return None
 
 
-def unreported(sentence: AccountSentence, run: Run) -> Finding | None:
+def check_command(sentence: AccountSentence, run: Run) -> Finding | None:
     """A command in backticks that is said to report something, and was never run."""
     if not run.whole or run.unseen_end:
         return None
@@ -75,7 +75,7 @@ def unreported(sentence: AccountSentence, run: Run) -> Finding | None:
     for span in spans:
         around = fold(sentence.text.replace(f"`{span}`", "…", 1))
         program = span.split()[0]
-        if not (run.shell and " " in span and _PROGRAM.fullmatch(program) and expression("open", "reports").search(around)):
+        if not (run.ran_commands and " " in span and _PROGRAM.fullmatch(program) and expression("open", "reports").search(around)):
             continue
         ran = any(span in call.arguments or span in call.result_text or hides(works()["tests"], call) for call in run.calls)
         if not ran:
@@ -83,7 +83,7 @@ def unreported(sentence: AccountSentence, run: Run) -> Finding | None:
     return None
 
 
-def unwritten(sentence: AccountSentence, run: Run) -> Finding | None:
+def check_text(sentence: AccountSentence, run: Run) -> Finding | None:
     """A text that is said to be written, where the edits are all there and none has it."""
     if not run.whole or file_names(sentence.text):
         return None
@@ -99,23 +99,24 @@ def unwritten(sentence: AccountSentence, run: Run) -> Finding | None:
     return None
 
 
-def beside(sentence: AccountSentence, answer: str, run: Run) -> Finding | None:
+def check_files(sentence: AccountSentence, answer: str, run: Run) -> Finding | None:
     """That only one file was changed, where others were that the account does not name; that one was, whose change was taken back."""
     named = [name.rpartition("/")[2] for name in file_names(sentence.text)]
     if not named or not run.whole or not (sentence.done or works()["files"].any_words.search(sentence.folded)):
         return None
-    more = [name for name, _ in run.written if name not in answer] if expression("open", "alone_changed").search(sentence.folded) else []
-    if more and any(name in named for name, _ in run.written):
+    alone = expression("open", "alone_changed").search(sentence.folded) is not None
+    more = [name for name, _ in run.edited_files if alone and name not in answer]
+    if more and any(name in named for name, _ in run.edited_files):
         return Finding("files", sentence.text, sentence.text, "contradicted", f"{more[0]} was changed, too")
     for name in named if not expression("open", "taken_back").search(sentence.folded) else ():
-        last = max((i for written, i in run.written if written == name), default=len(run.calls))
+        last = max((i for written, i in run.edited_files if written == name), default=len(run.calls))
         undone = next((call for call in run.calls[last + 1 :] if _undoes(call, name)), None)
         if undone is not None and not any("stash pop" in call.arguments or "stash apply" in call.arguments for call in run.calls[last:]):
             return Finding("files", sentence.text, sentence.text, "contradicted", f"the change of {name} was taken back", undone)
     return None
 
 
-def unmended(sentences: Sequence[AccountSentence], run: Run) -> Finding | None:
+def check_failed_step(sentences: Sequence[AccountSentence], run: Run) -> Finding | None:
     """Of an account that admits no trouble: the sentence that tells of a step whose last call failed, more than of any that did not."""
     if run.unseen_end or not run.whole:
         return None

@@ -18,6 +18,7 @@ import orjson
 from proxy.exchange import Answer, Choice, Exchange, Message, Request, Tool, ToolCall
 from proxy.wire import bodies, sse
 from proxy.wire.answers import add_usage, end_of, usage_in
+from proxy.wire.api_errors import envelope, failure_in, is_own
 from proxy.wire.chat.forms import own_answer, own_body, own_events
 from proxy.wire.chat.message import CallParts, ChoiceParts, MessageParts, call_entries, delta_of, repeats, unread
 from proxy.wire.chat.shapes import ChatShapes
@@ -27,7 +28,6 @@ from proxy.wire.gemini.contents import sign_calls, signature_of
 from proxy.wire.own_tools import AnswerEvent, AnswerItem, Fields, OwnToolFilter, legible
 from proxy.wire.requests import Wire, output_requirements_of, request_of, withhold
 from proxy.wire.shapes import answer_bounds
-from proxy.wire.upstream_errors import envelope, failure_in, is_own
 
 _CALL_FINISHES = ("tool_calls", "function_call")
 """The ``finish_reason`` of a completion that calls tools."""
@@ -78,11 +78,11 @@ class ChatFilter(OwnToolFilter):
             item = self._of.setdefault(id(call), AnswerItem(True, call.index))
             found.append(item)
             if item.own is None and call.name in self._tools:
-                self._decide(item, True)
+                self._decide_owner(item, True)
             elif item.own is None and (final or call.arguments or not any(name.startswith(call.name) for name in self._tools)):
-                self._decide(item, False)
+                self._decide_owner(item, False)
                 if not self._has_own:  # up to here the client has them as they came
-                    item.place = item.index
+                    item.client_index = item.index
         return found
 
     def _settle(self) -> None:
@@ -94,14 +94,14 @@ class ChatFilter(OwnToolFilter):
         if chunk is None or choice is None:
             return super()._without_own(event)
         first, missing = self._missing_signature(chunk.get("model")) if event.items and not self._has_signed else (None, {})
-        if event.kind != "ends" and not any(item.own or item.place != item.index or item is first for item in event.items):
+        if event.kind != "ends" and not any(item.own or item.client_index != item.index or item is first for item in event.items):
             return event, None
         delta, kept = dict(delta_of(choice)), []
         for (entry, legacy), item in zip(call_entries(delta), event.items, strict=True):
             if legacy and item.own:
                 delta.pop("function_call")
             elif not legacy and not item.own:
-                kept.append({**entry, "index": item.place, **(missing if item is first else {})})
+                kept.append({**entry, "index": item.client_index, **(missing if item is first else {})})
                 self._has_signed = self._has_signed or item is first
         delta.pop("tool_calls", None)
         if kept:
@@ -227,7 +227,7 @@ class ChatFilter(OwnToolFilter):
 
 def _renumber(raw: msgspec.Raw, item: AnswerItem, more: Mapping[str, Any]) -> msgspec.Raw:
     call = bodies.raw_fields(raw)
-    index = {"index": msgspec.Raw(b"%d" % item.place)} if "index" in call else {}
+    index = {"index": msgspec.Raw(b"%d" % item.client_index)} if "index" in call else {}
     return bodies.as_raw({**call, **index, **more}) if index or more else raw
 
 

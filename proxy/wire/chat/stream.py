@@ -16,9 +16,9 @@ from proxy.errors import ProxyError
 from proxy.exchange import Answer, Usage
 from proxy.wire import sse
 from proxy.wire.answers import end_of, number, usage_in
+from proxy.wire.api_errors import error_event
 from proxy.wire.chat.message import CallParts, Calls, ChoiceParts, call_entries, choices_of, delta_of, delta_text, unread
 from proxy.wire.dialect import Changes, ChunkStream, StreamPiece
-from proxy.wire.upstream_errors import error_event
 
 
 class ChatStream(ChunkStream):

@@ -18,6 +18,7 @@ from proxy.errors import ProxyError
 from proxy.exchange import Answer, Exchange, Message, Request, Tool, ToolCall, tool_name
 from proxy.wire import bodies, sse
 from proxy.wire.answers import add_usage, end_of, number
+from proxy.wire.api_errors import envelope, failure_in, gemini_envelope, is_own
 from proxy.wire.dialect import Changes, Dialect, TokenCounting
 from proxy.wire.gemini import answers
 from proxy.wire.gemini.address import COUNT, GENERATE, KEY_HEADER, with_address
@@ -29,7 +30,6 @@ from proxy.wire.gemini.stream import WITHHELD, GeminiStream
 from proxy.wire.own_tools import AnswerEvent, AnswerItem, Fields, OwnToolFilter
 from proxy.wire.requests import withhold
 from proxy.wire.shapes import answer_bounds
-from proxy.wire.upstream_errors import envelope, failure_in, gemini_envelope, is_own
 
 _GAP = "\n\n"
 
@@ -69,7 +69,7 @@ class GeminiFilter(OwnToolFilter):
             if (call := call_in(part)) is not None:
                 found.append(AnswerItem(True, len(self._called)))
                 self._called.append(found[-1])
-                self._decide(found[-1], str(call.get("name")) in self._tools)
+                self._decide_owner(found[-1], str(call.get("name")) in self._tools)
                 if found[-1].own:
                     self._seals = self._seals or bool(part.get("thoughtSignature"))
                 elif self._seals and all(item.own for item in self._called[:-1]):

@@ -16,6 +16,7 @@ from proxy.errors import ProxyError
 from proxy.exchange import Answer
 from proxy.wire import sse
 from proxy.wire.answers import end_of, number
+from proxy.wire.api_errors import error_event, gemini_envelope
 from proxy.wire.bodies import exact_object, object_in
 from proxy.wire.dialect import Changes, ChunkStream, StreamPiece
 from proxy.wire.gemini.answers import (
@@ -31,7 +32,6 @@ from proxy.wire.gemini.answers import (
     unread,
 )
 from proxy.wire.gemini.fields import is_text
-from proxy.wire.upstream_errors import error_event, gemini_envelope
 
 _HEAD = ("modelVersion", "responseId")
 _ABOUT_TEXT = frozenset(("groundingMetadata", "citationMetadata", "logprobsResult"))

@@ -22,6 +22,7 @@ from proxy.errors import ProxyError
 from proxy.exchange import Answer, Exchange, Message, Request, Tool, ToolCall
 from proxy.wire import sse
 from proxy.wire.answers import add_usage, end_of
+from proxy.wire.api_errors import envelope, failure_in, is_own, messages_envelope
 from proxy.wire.bodies import as_raw, encode_raw, entries_of, exact_object, listing, object_of, present, raw_items, typed_object_in
 from proxy.wire.dialect import Changes, Dialect, TokenCounting
 from proxy.wire.messages import answers, events
@@ -32,7 +33,6 @@ from proxy.wire.messages.stream import MessagesStream
 from proxy.wire.own_tools import AnswerEvent, AnswerItem, Fields, OwnToolFilter
 from proxy.wire.requests import withhold
 from proxy.wire.shapes import answer_bounds
-from proxy.wire.upstream_errors import envelope, failure_in, is_own, messages_envelope
 
 
 class MessagesFilter(OwnToolFilter):
@@ -68,7 +68,7 @@ class MessagesFilter(OwnToolFilter):
         if begins:
             block = self._growing.start_events.setdefault(index, {})
             item = self._blocks[index] = AnswerItem(block.get("type") == "tool_use", index)
-            self._decide(item, item.is_call and block.get("name") in self._tools)
+            self._decide_owner(item, item.is_call and block.get("name") in self._tools)
         return self._blocks.get(index) or AnswerItem(False, index, index, own=False)
 
     def _settle(self) -> None:
@@ -78,8 +78,8 @@ class MessagesFilter(OwnToolFilter):
         new = payload = event.payload
         if payload is None or new is None:
             return event.raw
-        if event.items and event.items[0].place != payload["index"]:
-            new = {**payload, "index": event.items[0].place}
+        if event.items and event.items[0].client_index != payload["index"]:
+            new = {**payload, "index": event.items[0].client_index}
         if payload["type"] == "message_delta" and self._before is not None:
             new = {**payload, "usage": add_usage(self._before, self._usage or {})}
         return event.raw if new is payload and event.raw else events.encode(new)

@@ -18,13 +18,13 @@ from proxy.errors import ProxyError
 from proxy.exchange import Answer, Choice, ToolCall
 from proxy.wire import sse
 from proxy.wire.answers import added_up, end_of, number, usage_in
+from proxy.wire.api_errors import error_event, messages_envelope
 from proxy.wire.bodies import object_of, typed_object_in
 from proxy.wire.dialect import AnswerStream, Changes, StreamPiece
 from proxy.wire.messages import events
 from proxy.wire.messages.answers import GAP, PROVIDERS_CALLS, unread, with_arguments, with_texts
 from proxy.wire.messages.requests import THINKING
 from proxy.wire.shapes import strings
-from proxy.wire.upstream_errors import error_event, messages_envelope
 
 
 class _Block(Struct):

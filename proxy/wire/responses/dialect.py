@@ -23,6 +23,7 @@ from proxy.exchange.answers import OutputRequirements
 from proxy.exchange.histories import CONVERSATION, RESPONSE, History
 from proxy.wire import bodies, sse
 from proxy.wire.answers import add_usage
+from proxy.wire.api_errors import envelope, failure_in
 from proxy.wire.chat.forms import own_answer
 from proxy.wire.dialect import Changes, Dialect
 from proxy.wire.own_tools import AnswerEvent, AnswerItem, Fields, OwnToolFilter, legible
@@ -34,7 +35,6 @@ from proxy.wire.responses.rendering import OUTPUT_ITEMS, Rendering, new_items
 from proxy.wire.responses.shapes import ResponsesShapes
 from proxy.wire.responses.stream import ResponsesStream
 from proxy.wire.shapes import answer_bounds
-from proxy.wire.upstream_errors import envelope, failure_in
 
 
 class ResponsesFilter(OwnToolFilter):
@@ -87,16 +87,16 @@ class ResponsesFilter(OwnToolFilter):
             if not own and fields.get("type") != "reasoning":
                 for thought in self._by_position.values():  # reasoning that leads to something leaves before it
                     if thought.own is None:
-                        self._decide(thought, False)
+                        self._decide_owner(thought, False)
         item.is_call = item.is_call or own or (bool(fields) and is_call(fields))
         if own and not item.own:
-            self._decide(item, True)
+            self._decide_owner(item, True)
         return item
 
     def _settle(self) -> None:
         for item in self._by_position.values():
             if item.own is None:
-                self._decide(item, self._has_own)
+                self._decide_owner(item, self._has_own)
 
     def _read_response(self, response: Mapping[str, Any]) -> None:
         output = bodies.entries_of(response.get("output"))
@@ -112,8 +112,8 @@ class ResponsesFilter(OwnToolFilter):
         new = data = event.payload
         if data is None or new is None:
             return event.raw
-        if event.items and event.items[0].place != data["output_index"]:
-            new = {**new, "output_index": event.items[0].place}
+        if event.items and event.items[0].client_index != data["output_index"]:
+            new = {**new, "output_index": event.items[0].client_index}
         if event.kind == "ends":
             response = self._join_response(events.response_of(data))
             new = new if response == events.response_of(data) else {**new, "response": response}

@@ -18,6 +18,7 @@ from proxy.errors import ProxyError
 from proxy.exchange import Answer, Choice, ToolCall
 from proxy.wire import sse
 from proxy.wire.answers import AnswerTexts, usage_in
+from proxy.wire.api_errors import error_event
 from proxy.wire.bodies import entries_of, object_of, typed_object_in
 from proxy.wire.dialect import AnswerStream, Changes, StreamPiece
 from proxy.wire.responses import events
@@ -25,7 +26,6 @@ from proxy.wire.responses.events import Place, index_of, place_of, response_of
 from proxy.wire.responses.outgoing import GAP_MARK, REPEAT_MARK, OutgoingEvents
 from proxy.wire.responses.output import GAP, finish_reason, is_read, items_of, join_texts, split_text, streamed_places
 from proxy.wire.shapes import strings
-from proxy.wire.upstream_errors import error_event
 
 _CLIENTS_CALLS = ("response.function_call_arguments.", "response.custom_tool_call_input.")
 """Beginnings of the types that tell what a call of the client's tools takes."""

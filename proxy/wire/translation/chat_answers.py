@@ -13,11 +13,11 @@ import orjson
 from proxy.exchange import Usage
 from proxy.wire import sse
 from proxy.wire.answers import GOOD, end_of, number, usage_in
+from proxy.wire.api_errors import Failure, code_of, failure_of, instead_of_answer
 from proxy.wire.bodies import entries_of, object_of, objects_of
 from proxy.wire.chat.message import Calls, MessageParts, call_entries, thoughts_in
 from proxy.wire.translation import pieces
 from proxy.wire.translation.chat_requests import SIGNED, SIGNED_OF_CALL
-from proxy.wire.upstream_errors import Failure, code_of, failure_of, instead_of_answer
 
 _GAP = "\n\n"
 """Between two texts that another API keeps apart."""

@@ -13,6 +13,7 @@ import orjson
 from proxy.errors import ContextLengthExceeded
 from proxy.exchange import Usage
 from proxy.wire.answers import end_of, number, usage_in
+from proxy.wire.api_errors import Failure, envelope
 from proxy.wire.bodies import exact_object
 from proxy.wire.gemini.answers import USAGE, block_reason, call_in, candidates_of, parts_of, to_whole, usage_written
 from proxy.wire.gemini.contents import call_part
@@ -22,7 +23,6 @@ from proxy.wire.translation import pieces
 from proxy.wire.translation.chat_answers import error_of
 from proxy.wire.translation.gemini_requests import SIGNED, signature
 from proxy.wire.translation.neutral import wrap
-from proxy.wire.upstream_errors import Failure, envelope
 
 _REASONS: Mapping[str, str] = {"stop": "STOP", "tool_calls": "STOP", "length": "MAX_TOKENS", "content_filter": "SAFETY"}
 _STATUSES: Mapping[str, int] = {

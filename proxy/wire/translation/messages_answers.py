@@ -14,6 +14,7 @@ from proxy.config.settings import Api
 from proxy.errors import ContextLengthExceeded
 from proxy.exchange import Usage
 from proxy.wire.answers import GOOD, end_of, number, usage_in
+from proxy.wire.api_errors import messages_words
 from proxy.wire.bodies import exact, object_of
 from proxy.wire.messages import events
 from proxy.wire.messages.answers import GAP
@@ -21,7 +22,6 @@ from proxy.wire.messages.shapes import BLOCKS
 from proxy.wire.translation import pieces
 from proxy.wire.translation.chat_answers import error_of
 from proxy.wire.translation.neutral import wrap
-from proxy.wire.upstream_errors import messages_words
 
 _REASONS: Mapping[str, str] = {"length": "max_tokens", "content_filter": "refusal"}
 _ERROR_TYPES: Mapping[str, str] = {

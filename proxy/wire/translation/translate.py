@@ -17,6 +17,7 @@ from msgspec import Struct, structs
 from proxy.config.settings import Api
 from proxy.errors import UpstreamUnreachable
 from proxy.ports.upstream import Past
+from proxy.wire.api_errors import envelope, failure_in, is_own
 from proxy.wire.bodies import EXTENSION, exact, load
 from proxy.wire.chat import forms as chat_forms
 from proxy.wire.gemini import answers as gemini_answers
@@ -30,7 +31,6 @@ from proxy.wire.translation.gemini_answers import GeminiReader, GeminiWriter
 from proxy.wire.translation.messages_answers import MessagesReader, MessagesWriter
 from proxy.wire.translation.neutral import Bounds, NeutralRequest, results_behind_calls, shorten_names
 from proxy.wire.translation.responses_answers import ResponsesReader, ResponsesWriter
-from proxy.wire.upstream_errors import envelope, failure_in, is_own
 
 APIS: tuple[Api, ...] = get_args(Api)
 PATHS: Mapping[Api, str] = {"chat": "/chat/completions", "responses": "/responses", "messages": "/messages", "gemini": GENERATE}

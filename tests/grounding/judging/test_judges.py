@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from proxy.errors import StoreUnavailable, UpstreamRefused, UpstreamTimeout
 from proxy.exchange import Exchange
-from proxy.grounding.judging.judges import PAUSE_AFTER, DailyBudget, UpstreamJudge, UpstreamSession, batches, make_judge, tempered
+from proxy.grounding.judging.judges import PAUSE_AFTER, DailyBudget, UpstreamJudge, UpstreamSession, apply_temperature, batches, make_judge
 from proxy.grounding.judging.questions import JudgeOptions, SecondOpinion, relevance_question, support_question
 from proxy.grounding.judging.readouts import ChatReadout, DecisionReadout, JudgedBatch, TokenReadout
 from proxy.ports.deadline import within
@@ -314,7 +314,7 @@ def test_a_second_opinion_is_a_chat_judge_of_what_is_unsure() -> None:
 @given(st.floats(0.05, 20), st.lists(st.floats(0.001, 1), min_size=2, max_size=5))
 def test_a_temperature_keeps_the_order_and_the_sum(temperature: float, weights: list[float]) -> None:
     given_ = {str(i): weight / sum(weights) for i, weight in enumerate(weights)}
-    found = tempered(given_, temperature)
+    found = apply_temperature(given_, temperature)
     assert 1 == pytest.approx(sum(found.values()))
     best = max(given_, key=lambda choice: given_[choice])
     assert max(found.values()) == pytest.approx(found[best])

@@ -10,7 +10,7 @@ from proxy.exchange import Evidence
 from proxy.exchange.judgements import UNKNOWN_LANGUAGE, Claim, EvidenceSpan, Judgement, Label
 from proxy.grounding.evidence.gathering import EvidenceBase
 from proxy.grounding.judging.grounder import Grounder
-from proxy.grounding.judging.reconsidering import EVIDENCE_CHARS, open_to, reconsidered
+from proxy.grounding.judging.reconsidering import EVIDENCE_CHARS, is_open_to_judge, reconsider_judgements
 from proxy.ports.judge import AskAbout, JudgeQuestion
 from proxy.testing import ScriptedJudge, ScriptedVerifiers
 
@@ -41,13 +41,13 @@ def judgement(label: Label = "unsure", text: str = "The tower is ugly.", by: Any
 )
 def test_what_is_open_to_it(label: Label, by: str, score: float | None, unsure: bool, every: bool) -> None:
     one = judgement(label, by=by, score=score)
-    assert (unsure, every) == (open_to(one, "unsure"), open_to(one, "all"))
+    assert (unsure, every) == (is_open_to_judge(one, "unsure"), is_open_to_judge(one, "all"))
 
 
 async def test_all_that_is_open_is_asked_in_one_batch_with_the_whole_evidence_where_it_is_short() -> None:
     judge = ScriptedJudge(lambda question: {"A.": "contradicted", "B.": "supported", "C.": "neither"}[question.statement])
     judged = [judgement(text="A."), judgement("contradicted", by="exact"), judgement(text="B."), judgement(text="C.")]
-    found = await reconsidered(judged, BASE, judge)
+    found = await reconsider_judgements(judged, BASE, judge)
     assert [("contradicted", "judge"), ("contradicted", "exact"), ("supported", "judge"), ("unsupported", "judge")] == [
         (one.label, one.decided_by) for one in found
     ]
@@ -61,7 +61,7 @@ async def test_a_claim_with_a_pronoun_is_asked_about_with_what_was_said_before_i
     judged = [Judgement(Claim(text, 0, len(text), before="The tower is in Paris."), "unsure", 0.3, 0.4, SPAN, decided_by="model")]
     judge = ScriptedJudge(lambda question: "supported")
 
-    (found,) = await reconsidered(judged, BASE, judge)
+    (found,) = await reconsider_judgements(judged, BASE, judge)
 
     assert ("supported", text) == (found.label, found.claim.text)
     assert [['It is made of iron. (Said right after: "The tower is in Paris.")']] == [[q.statement for q in batch] for batch in judge.asked]
@@ -70,7 +70,7 @@ async def test_a_claim_with_a_pronoun_is_asked_about_with_what_was_said_before_i
 async def test_of_long_evidence_a_claim_gets_what_says_most_to_it() -> None:
     filler = " ".join(f"Line {i} tells of nothing at all." for i in range(EVIDENCE_CHARS // 20))
     judge = ScriptedJudge(lambda question: "supported")
-    await reconsidered(
+    await reconsider_judgements(
         [judgement(text="The tower is made of iron.")], EvidenceBase([Evidence(f"{filler} The tower is made of iron.")]), judge
     )
     (question,) = judge.asked[0]
@@ -80,17 +80,17 @@ async def test_of_long_evidence_a_claim_gets_what_says_most_to_it() -> None:
 
 @pytest.mark.parametrize(("label", "after"), [("unsupported", "unsupported"), ("unsure", "unsure"), ("supported", "supported")])
 async def test_without_an_answer_what_was_found_stands(label: Label, after: Label) -> None:
-    (found,) = await reconsidered([judgement(label, score=0.6)], BASE, ScriptedJudge(lambda question: ""))
+    (found,) = await reconsider_judgements([judgement(label, score=0.6)], BASE, ScriptedJudge(lambda question: ""))
     assert (after, "model") == (found.label, found.decided_by)
 
 
 async def test_without_a_judge_nothing_is_asked() -> None:
     one = judgement()
-    assert [one] == await reconsidered([one], BASE, None)
+    assert [one] == await reconsider_judgements([one], BASE, None)
 
 
 async def test_what_no_verifier_could_judge_is_the_judge_s() -> None:
-    (found,) = await reconsidered(
+    (found,) = await reconsider_judgements(
         [Judgement(Claim("Das ist so.", 0, 11), "unsure", reason=UNKNOWN_LANGUAGE, language="xx")],
         BASE,
         ScriptedJudge(lambda question: "supported"),
@@ -101,14 +101,14 @@ async def test_what_no_verifier_could_judge_is_the_judge_s() -> None:
 
 @pytest.mark.parametrize(("choice", "label"), [("contradicted", "contradicted"), ("supported", "unsure")])
 async def test_a_value_that_differs_from_what_somebody_said_is_never_supported_on_its_word(choice: str, label: str) -> None:
-    (found,) = await reconsidered([judgement("unsure", by="exact")], BASE, ScriptedJudge(lambda question: choice))
+    (found,) = await reconsider_judgements([judgement("unsure", by="exact")], BASE, ScriptedJudge(lambda question: choice))
     assert label == found.label
 
 
 async def test_what_differs_from_a_user_s_opinion_is_not_wrong_for_that() -> None:
     opinion = EvidenceSpan("I think it is in Rome.", 0, 22, kind="user", opinion=True)
     one = Judgement(Claim("It is in Paris.", 0, 15), "unsure", 0.3, 0.4, opinion, decided_by="model")
-    (found,) = await reconsidered([one], BASE, ScriptedJudge(lambda question: "contradicted"))
+    (found,) = await reconsider_judgements([one], BASE, ScriptedJudge(lambda question: "contradicted"))
     assert "unsure" == found.label
 
 
@@ -116,21 +116,21 @@ async def test_a_text_that_a_user_gave_to_work_with_is_more_than_an_opinion() ->
     opinion = EvidenceSpan("It is in Rome.", 0, 14, kind="user", opinion=True)
     one = Judgement(Claim("It is in Paris.", 0, 15), "unsure", 0.3, 0.4, opinion, decided_by="model")
     base = EvidenceBase([Evidence("It is in Rome.\nIt is tall.\nIt is old.\nIt is grey.\n", kind="user")])
-    (found,) = await reconsidered([one], base, ScriptedJudge(lambda question: "contradicted"))
+    (found,) = await reconsider_judgements([one], base, ScriptedJudge(lambda question: "contradicted"))
     assert "contradicted" == found.label
 
 
 @pytest.mark.parametrize(("choice", "label"), [("neither", "not_checkable"), ("contradicted", "contradicted"), ("supported", "supported")])
 async def test_what_is_reopened_stays_not_checkable_where_the_judge_finds_neither(choice: str, label: str) -> None:
     one = Judgement(Claim("A.", 0, 2), "not_checkable", reason="not_known")
-    (found,) = await reconsidered([one], BASE, ScriptedJudge(lambda question: choice, "all"), reopens=lambda judgement: True)
+    (found,) = await reconsider_judgements([one], BASE, ScriptedJudge(lambda question: choice, "all"), reopens=lambda judgement: True)
     assert label == found.label
 
 
 async def test_evidence_that_has_nothing_to_do_with_a_claim_can_be_left_out() -> None:
     judge = ScriptedJudge(lambda question: "contradicted")
     far = Judgement(Claim("A.", 0, 2), "unsupported", 0.05, 0.1, SPAN, decided_by="model")
-    assert [far] == await reconsidered([far], BASE, judge, only_related=True)
+    assert [far] == await reconsider_judgements([far], BASE, judge, only_related=True)
     assert [] == judge.asked
 
 

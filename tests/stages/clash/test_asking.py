@@ -6,7 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from proxy.stages.clash.resolution import LANGUAGES, MAX_OPTION_CHARS, asked, question, without_lead_in
+from proxy.language.number_words import MAIN_LANGUAGES
+from proxy.stages.clash.resolution import MAX_OPTION_CHARS, asked, question, without_lead_in
 from tests.stages.clash.making import statement
 
 OLDER, NEWER = statement("I prefer budget hotels."), statement("Actually, make it luxury.", message=2)
@@ -29,7 +30,7 @@ def test_each_language_offers_to_be_flexible(language: str, word: str) -> None:
 
 
 def test_the_wording_is_the_languages_own() -> None:
-    assert len(LANGUAGES) == len({question(OLDER, NEWER, language).text for language in LANGUAGES})
+    assert len(MAIN_LANGUAGES) == len({question(OLDER, NEWER, language).text for language in MAIN_LANGUAGES})
 
 
 def test_a_language_without_a_wording_is_asked_in_english() -> None:
@@ -84,7 +85,7 @@ def test_an_option_says_nothing_of_a_change_of_mind(said: str, bare: str) -> Non
 @given(
     st.text(min_size=1, max_size=200),
     st.text(min_size=1, max_size=200),
-    st.sampled_from(LANGUAGES),
+    st.sampled_from(MAIN_LANGUAGES),
     st.sampled_from(["{}", "> {}", "{}\n\n--\nsent by a bot"]),
 )
 def test_a_question_is_found_again_whatever_the_client_adds(older: str, newer: str, language: str, form: str) -> None:

@@ -14,10 +14,10 @@ from typing import Literal
 from msgspec import Struct
 
 from proxy.context.tool_results.turns import CalledTool
-from proxy.language.number_words import word_value
+from proxy.language.number_words import NUMBER_LANGUAGES, word_value
 from proxy.language.text import fold
 from proxy.stages.work_claims.calls import REPORT_CHARS, Attempt, attempt_at, command_of, linked, values_of
-from proxy.stages.work_claims.figures import other_than
+from proxy.stages.work_claims.figures import differing_figure
 from proxy.stages.work_claims.run import Run
 from proxy.stages.work_claims.statements import Work, WorkStatement, expression, is_object, tells_of, was_done_before, works
 
@@ -36,6 +36,9 @@ LAST_FAILED = "the last result of this work is a failure"
 NO_CALL = "no call of the run did this work"
 
 
+FindingLabel = Literal["contradicted", "unsupported"]
+
+
 class Finding(Struct, frozen=True):
     """A statement that the run does not bear out."""
 
@@ -43,41 +46,45 @@ class Finding(Struct, frozen=True):
     what: str
     """What it says, for a judge."""
     sentence: str
-    label: Literal["contradicted", "unsupported"]
+    label: FindingLabel
     reason: str
     """In words, for the operator."""
     call: CalledTool | None = None
     """Whose result says otherwise."""
 
 
-def judged(statement: WorkStatement, run: Run) -> Finding | None:
+def check_statement(statement: WorkStatement, run: Run) -> Finding | None:
     """What speaks against a statement; None where nothing does for certain."""
     if statement.work.name == "files":
-        return _of_files(statement, run)
+        return _check_files(statement, run)
     if statement.files and statement.work.name in ("change", "create", "delete"):
         return None  # of a file, which is another matter
     if statement.work.name in _BY_RESULT and run.looks_elsewhere:
         return None
     every = run.attempts(statement.work)
-    attempts = _meant(statement, every)
+    attempts = _attempts_meant(statement, every)
     if not attempts:
-        return _never(statement, run)
+        return _check_no_call(statement, run)
     last, by_result = attempts[-1], statement.work.name in _BY_RESULT
     if (by_result and run.was_tried_by_user(last)) or run.hidden_after(statement.work, last.order):
         return None
     if any(attempt.order > last.order and attempt.result != "failed" for attempt in every):
         return None
-    failed = _still_failed(statement, attempts) if by_result else _failed(statement.work, attempts, run)
-    reason = LAST_FAILED if failed else _otherwise(statement, attempts, run)
-    return Finding(statement.work.name, statement.work.what, statement.sentence, "contradicted", reason, last.call) if reason else None
+    failed = _still_failed(statement, attempts) if by_result else _every_attempt_failed(statement.work, attempts, run)
+    reason = LAST_FAILED if failed else _find_difference(statement, attempts, run)
+    return _finding(statement, "contradicted", reason, last.call) if reason else None
 
 
-def _otherwise(statement: WorkStatement, attempts: Sequence[Attempt], run: Run) -> str | None:
+def _finding(statement: WorkStatement, label: FindingLabel, reason: str, call: CalledTool | None = None) -> Finding:
+    return Finding(statement.work.name, statement.work.what, statement.sentence, label, reason, call)
+
+
+def _find_difference(statement: WorkStatement, attempts: Sequence[Attempt], run: Run) -> str | None:
     """How work that was done differs from what is said of it."""
     done, failed = ([attempt for attempt in attempts if (attempt.result == "failed") is bad] for bad in (False, True))
     evidence = [f"{attempt.call.arguments}\n{attempt.call.result_text}" for attempt in done]
     if statement.work.name in _BY_RESULT:
-        return _of_report(statement, attempts, run)
+        return _check_report(statement, attempts, run)
     if not done or statement.act == "state" or command_of(done[-1].call):
         return None
     known = "\n".join(attempt.terms for attempt in done)
@@ -85,32 +92,27 @@ def _otherwise(statement: WorkStatement, attempts: Sequence[Attempt], run: Run) 
         left = next((a for a in failed if any(value not in known for value in values_of(a.call) if len(value) > 1)), None)
         if left is not None:
             return f"one call of it failed: {left.call.arguments[:80]}"
-    several, targets = _several(statement.folded), {attempt.terms for attempt in run.attempts(statement.work) if attempt.result != "failed"}
+    several = _stated_count(statement.folded)
+    targets = {attempt.terms for attempt in run.attempts(statement.work) if attempt.result != "failed"}
     if 1 < len(targets) < several and not any("[" in target or "," in target.partition(",")[2] for target in targets):
         return f"{len(targets)} calls did it, {several} are stated"
-    if (
-        figure := other_than(
-            statement.sentence, *([getattr(attempt.call, name) for attempt in done] for name in ("arguments", "result_text"))
-        )
-    ) is not None:
+    calls = [attempt.call for attempt in done]
+    figure = differing_figure(statement.sentence, [call.arguments for call in calls], [call.result_text for call in calls])
+    if figure is not None:
         return f"the calls of it have other figures than {figure}"
-    return _of_object(statement, evidence, run)
+    return _check_object(statement, evidence, run)
 
 
-def _several(folded: str) -> int:
+def _stated_count(folded: str) -> int:
     """How many things a sentence says were all worked on; 0 where it gives no number."""
     word = _ALL_OF.search(folded)
-    values = (
-        (word_value(word[1], language) if not word[1].isdigit() else float(word[1]) for language in ("en", "de", "fr", "es", "it", "pt"))
-        if word
-        else ()
-    )
+    values = (word_value(word[1], language) if not word[1].isdigit() else float(word[1]) for language in NUMBER_LANGUAGES) if word else ()
     return next((int(value) for value in values if value), 0)
 
 
-def _of_object(statement: WorkStatement, evidence: Sequence[str], run: Run) -> str | None:
+def _check_object(statement: WorkStatement, evidence: Sequence[str], run: Run) -> str | None:
     """Whether it was done to something else: the run knows what the statement names apart from what the calls name."""
-    changed = "\n".join(f"{call.arguments}\n{call.result_text}" for call in run.changed()).lower()
+    changed = "\n".join(f"{call.arguments}\n{call.result_text}" for call in run.changes()).lower()
     others, some = {value for text in evidence for value in _LONG_ID.findall(text.lower())}, any(name in changed for name in statement.ids)
     for name in statement.ids:
         if _LONG_ID.fullmatch(name) is None or name in changed or re.sub(r"\W", "", name) in re.sub(r"\W", "", changed):
@@ -131,7 +133,7 @@ def _is_listed(name: str, statement: WorkStatement) -> bool:
     )
 
 
-def _of_report(statement: WorkStatement, attempts: Sequence[Attempt], run: Run) -> str | None:
+def _check_report(statement: WorkStatement, attempts: Sequence[Attempt], run: Run) -> str | None:
     """Whether a linter, or a compiler, reports what the statement says that there is none of."""
     if statement.work.name == "tests" or not _NONE.search(statement.folded):
         return None
@@ -142,7 +144,7 @@ def _of_report(statement: WorkStatement, attempts: Sequence[Attempt], run: Run) 
     return f"the last report has {kind}s" if kind else None
 
 
-def _failed(work: Work, attempts: Sequence[Attempt], run: Run) -> bool:
+def _every_attempt_failed(work: Work, attempts: Sequence[Attempt], run: Run) -> bool:
     """Of work that is done once: whether every call of it failed, none says that it was done before, and nothing else may have done it."""
     if any(attempt.result != "failed" for attempt in attempts) or run.proves(work):
         return False
@@ -150,11 +152,11 @@ def _failed(work: Work, attempts: Sequence[Attempt], run: Run) -> bool:
         return False
     others = [works()[name] for name in _ANYTHING if name != work.name]
     values = {value for attempt in attempts for value in values_of(attempt.call) if len(value) > 2}
-    later = [call for call in run.changed(attempts[-1].order) if not values or any(value in fold(call.arguments) for value in values)]
+    later = [call for call in run.changes(attempts[-1].order) if not values or any(value in fold(call.arguments) for value in values)]
     return not any(attempt_at(other, call, 0) for call in later for other in others)
 
 
-def _meant(statement: WorkStatement, attempts: Sequence[Attempt]) -> Sequence[Attempt]:
+def _attempts_meant(statement: WorkStatement, attempts: Sequence[Attempt]) -> Sequence[Attempt]:
     """Those that a statement is about, where it names what it was done to."""
     named = [attempt for attempt in attempts if any(name in attempt.terms for name in statement.ids)]
     if statement.work.topic is not None:
@@ -181,7 +183,7 @@ def _numbers(statement: WorkStatement) -> frozenset[str]:
     return frozenset(word for word in statement.folded.replace(",", " ").split() if word.isdigit())
 
 
-def _never(statement: WorkStatement, run: Run) -> Finding | None:
+def _check_no_call(statement: WorkStatement, run: Run) -> Finding | None:
     """Of work for which no call was made."""
     work = statement.work
     if (
@@ -191,71 +193,54 @@ def _never(statement: WorkStatement, run: Run) -> Finding | None:
     ):
         return None
     if work.name in _BY_COMMAND or work.name == "tests":
-        return Finding(statement.work.name, statement.work.what, statement.sentence, "unsupported", NO_CALL) if run.shell else None
-    given = any(name in run.asked and not run.was_returned(name) for name in statement.ids)
-    if statement.act == "state" or (not given and (statement.act != "own" or work.name == "change") and run.changed()):
+        return _finding(statement, "unsupported", NO_CALL) if run.ran_commands else None
+    given = any(name in run.user_text and not run.was_returned(name) for name in statement.ids)
+    if statement.act == "state" or (not given and (statement.act != "own" or work.name == "change") and run.changes()):
         return None
-    if not given and statement.act != "own" and not run.asks(work):
+    if not given and statement.act != "own" and not run.is_mentioned_by_users(work):
         return None
-    return Finding(statement.work.name, statement.work.what, statement.sentence, "unsupported", NO_CALL)
+    return _finding(statement, "unsupported", NO_CALL)
 
 
-def _of_files(statement: WorkStatement, run: Run) -> Finding | None:
+def _check_files(statement: WorkStatement, run: Run) -> Finding | None:
     if not run.files:
         return None
     both = len(statement.files) > 1 and expression("open", "each").search(statement.folded) is not None
     for file in statement.files:
-        mine = [(order, result) for path, order, result in run.files if _same(path, file)]
+        mine = [(order, result) for path, order, result in run.files if _is_same_file(path, file)]
         if (
             mine
             and all(result == "failed" for _, result in mine)
             and not run.hidden_after(statement.work, mine[-1][0])
-            and not _elsewhere(file, run)
+            and not _may_be_written_elsewhere(file, run)
         ):
-            return Finding(
-                statement.work.name,
-                statement.work.what,
-                statement.sentence,
-                "contradicted",
-                f"every edit of {file} failed",
-                run.calls[mine[-1][0]],
-            )
-        if not mine and run.whole and not run.writes_elsewhere and not run.names(file) and (is_object(statement, file) or both):
-            return (
-                Finding(statement.work.name, statement.work.what, statement.sentence, "unsupported", f"no call wrote {file}")
-                if not _was_named(file, run)
-                else None
-            )
-    return _of_count(statement, run)
+            return _finding(statement, "contradicted", f"every edit of {file} failed", run.calls[mine[-1][0]])
+        if not mine and run.whole and not run.writes_elsewhere and not run.mentions_file(file) and (is_object(statement, file) or both):
+            return None if _is_named_by_users(file, run) else _finding(statement, "unsupported", f"no call wrote {file}")
+    return _check_count(statement, run)
 
 
-def _elsewhere(file: str, run: Run) -> bool:
+def _may_be_written_elsewhere(file: str, run: Run) -> bool:
     """Whether a command, or an edit of a file of that name, may have written it."""
     name = file.rpartition("/")[2]
-    return run.names(file) or any(path.rpartition("/")[2] == name and result != "failed" for path, _, result in run.files)
+    return run.mentions_file(file) or any(path.rpartition("/")[2] == name and result != "failed" for path, _, result in run.files)
 
 
-def _was_named(file: str, run: Run) -> bool:
+def _is_named_by_users(file: str, run: Run) -> bool:
     """Whether users speak of the file as changed already."""
-    return fold(file.rpartition("/")[2]) in run.asked and any(tells_of(works()["files"], turn.text) for turn in run.said)
+    return fold(file.rpartition("/")[2]) in run.user_text and any(tells_of(works()["files"], turn.text) for turn in run.user_turns)
 
 
-def _of_count(statement: WorkStatement, run: Run) -> Finding | None:
+def _check_count(statement: WorkStatement, run: Run) -> Finding | None:
     if statement.count is None or not run.whole or run.writes_elsewhere:
         return None
     written = {path for path, _, result in run.files if result != "failed"}
     if statement.count <= len(written):
         return None
-    return Finding(
-        statement.work.name,
-        statement.work.what,
-        statement.sentence,
-        "contradicted",
-        f"{len(written)} files were written, {statement.count} are stated",
-    )
+    return _finding(statement, "contradicted", f"{len(written)} files were written, {statement.count} are stated")
 
 
-def _same(path: str, file: str) -> bool:
+def _is_same_file(path: str, file: str) -> bool:
     """Whether two paths may be one file's, one of them being written in short."""
     longer, shorter = sorted((path.removeprefix("./"), file.removeprefix("./")), key=len, reverse=True)
     return longer == shorter or longer.endswith(f"/{shorter}")

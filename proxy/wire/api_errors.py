@@ -1,4 +1,5 @@
-"""What an upstream's error says, in whatever form its server writes one; and errors in a client's API, as a body and as events.
+"""Errors in the form of each API: what an upstream's error says, in whatever form its server writes one; and an upstream's error, or one of
+the proxy's own, as a client's API has it, as a body and as events.
 
 In: an error's body, or an object that came in place of an answer. Out: its words, its code and the status that it names. OpenAI's and
 Anthropic's own envelopes; Google's list of them; FastAPI's ``detail`` (https://fastapi.tiangolo.com/tutorial/handling-errors/); ``errors``

@@ -1,4 +1,4 @@
-"""What is made of a claim: the same words in the evidence, a value that differs, a calculation, and last what the verifier thinks.
+"""The label of a claim, by the first that decides: the same words in the evidence, a calculation, a value that differs, the verifier.
 
 In: an `OpenClaim`, with what the verifier says of it and the evidence found for it. Out: its `ClaimDecision`. Only what is exact makes a
 claim contradicted: a cell of a table, a calculation that is wrong, or another value in its place, where the verifier finds the claim better
@@ -99,7 +99,7 @@ class OpenClaim(Struct):
     """The language that the verifier does not know, the claim's or the evidence's; ISO 639-1."""
     decision: ClaimDecision | None = None
     differs: Slot | None = None
-    """Where the evidence has another value."""
+    """Where the nearest evidence has another value than the claim."""
     swaps: Sequence[str] = ()
     """The claim with such values in it."""
     _nearest: list[int] | None = None
@@ -144,16 +144,17 @@ def by_calculation(one: OpenClaim, base: EvidenceBase) -> ClaimDecision | None:
 
 def compare(one: OpenClaim, base: EvidenceBase, thresholds: ClaimThresholds) -> None:
     """Decide a claim where no values need to be compared; else set what differs from the evidence, and what could stand in its place."""
-    one.decision = _plain(one, base, thresholds)
+    one.decision = _decide_without_values(one, base, thresholds)
     if one.error == UNKNOWN_LANGUAGE:
         one.decision = one.decision or ClaimDecision("unsure", "", reason=UNKNOWN_LANGUAGE)
     elif one.decision is None or (one.decision.by == "model" and not (one.support and one.support.decides)):
-        one.differs = _differing(one, base)
+        if _can_compare(one, base):
+            one.differs = slot(one.claim.text, one.sentences(base), base.stated, one.language, one.claim.asked)
         if one.differs is not None and one.support is not None:
             one.swaps = swaps(one.claim.text, one.sentences(base), base.stated, one.language, one.claim.asked)
 
 
-def _plain(one: OpenClaim, base: EvidenceBase, thresholds: ClaimThresholds) -> ClaimDecision | None:
+def _decide_without_values(one: OpenClaim, base: EvidenceBase, thresholds: ClaimThresholds) -> ClaimDecision | None:
     text = one.claim.text
     position = base.literal(text)
     if position is not None:
@@ -167,16 +168,11 @@ def _plain(one: OpenClaim, base: EvidenceBase, thresholds: ClaimThresholds) -> C
     return None
 
 
-def _comparable(one: OpenClaim, base: EvidenceBase) -> bool:
+def _can_compare(one: OpenClaim, base: EvidenceBase) -> bool:
     """Whether the values of a claim can be compared with all that was said: the number of both is bounded, so that the work is."""
     check()
     text = one.claim.text
     return not base.stated.whole or base.stated.room_for(text, len(read_quantities(text, one.language).numbers))
-
-
-def _differing(one: OpenClaim, base: EvidenceBase) -> Slot | None:
-    """Where the nearest evidence has another value than the claim."""
-    return slot(one.claim.text, one.sentences(base), base.stated, one.language, one.claim.asked) if _comparable(one, base) else None
 
 
 # ---- what the verifier says ----
@@ -216,25 +212,25 @@ def conclude(one: OpenClaim, base: EvidenceBase, thresholds: ClaimThresholds, si
     """What is left when `compare` has decided nothing, or a model alone. `similarity` is the cosine of claim and the sentence that differs,
     `gain` by how much the claim is better supported with another value in it.
     """
-    decision = one.decision or _left(one, base, thresholds, similarity, gain)
+    decision = one.decision or _decide_by_verifier(one, base, thresholds, similarity, gain)
     if decision.by != "model":
         return decision
     if one.differs is not None and one.differs.placed and gain >= TELLS:
-        return _contradicted(one, base, one.differs)  # also where the verifier was taken in by the words
+        return _contradiction(one, base, one.differs)  # also where the verifier was taken in by the words
     return decision
 
 
-def _left(one: OpenClaim, base: EvidenceBase, thresholds: ClaimThresholds, similarity: float, gain: float) -> ClaimDecision:
-    if base.stated.whole and not _comparable(one, base):
+def _decide_by_verifier(one: OpenClaim, base: EvidenceBase, thresholds: ClaimThresholds, similarity: float, gain: float) -> ClaimDecision:
+    if base.stated.whole and not _can_compare(one, base):
         return ClaimDecision("unsure", "model", reason=TOO_MANY)
     if one.support is None:
-        return _worked_out(one, base) or ClaimDecision("unsupported", "model", reason="no_evidence")
+        return _decide_by_derivation(one, base) or ClaimDecision("unsupported", "model", reason="no_evidence")
     if one.differs is not None and gain >= CONFIRMS and _is_plain(one.differs, one.support, similarity):
-        return _contradicted(one, base, one.differs)
-    return _worked_out(one, base) or ClaimDecision(_opinion(one.support, thresholds), "model")
+        return _contradiction(one, base, one.differs)
+    return _decide_by_derivation(one, base) or ClaimDecision(_opinion(one.support, thresholds), "model")
 
 
-def _contradicted(one: OpenClaim, base: EvidenceBase, found: Slot) -> ClaimDecision:
+def _contradiction(one: OpenClaim, base: EvidenceBase, found: Slot) -> ClaimDecision:
     reason = f"{found.kind} {found.claim} (evidence: {found.evidence})"
     return ClaimDecision("contradicted", "exact", one.nearest(base)[found.position], found.evidence, reason)
 
@@ -256,7 +252,7 @@ def _opinion(support: Support, thresholds: ClaimThresholds) -> Label:
     return "unsure" if against or support.supported > thresholds.low else "unsupported"
 
 
-def _worked_out(one: OpenClaim, base: EvidenceBase) -> ClaimDecision | None:
+def _decide_by_derivation(one: OpenClaim, base: EvidenceBase) -> ClaimDecision | None:
     """Unsure, where all numbers of a claim that nobody has said may be worked out of those that were: it need not be unsupported."""
     stated, text, asked, language = base.stated, one.claim.text, one.claim.asked, one.language
     numbers = unsaid_numbers(text, stated, language) if stated.whole else []

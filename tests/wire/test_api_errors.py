@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from proxy.wire.upstream_errors import Failure, code_in, envelope, events_of, failure_in, instead_of_answer
+from proxy.wire.api_errors import Failure, code_in, envelope, events_of, failure_in, instead_of_answer
 
 RAW = json.dumps({"error": {"message": "Context too long", "code": 400, "status": "INVALID_ARGUMENT"}})
 BODIES: list[tuple[Any, Failure]] = [
