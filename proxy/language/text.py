@@ -304,7 +304,7 @@ def fold(text: str) -> str:
 
 _NEGATING = {
     "en": r"\b(?:not|never|no|none|nobody|nothing|neither|nor|cannot|without|nowhere)\b|n['’]t\b",
-    "de": r"\b(?:nicht|nichts|nie|niemals|niemand\w{0,2}|ohne|weder|kein\w{0,2}|nirgends)\b",
+    "de": r"\b(?:nicht|nichts|nie|niemals|niemand\w{0,2}|ohne|weder|kein\w{0,2}|nirgends|nöd|nid|ned|nich|nix)\b",
     "es": r"\b(?:no|nunca|jamás|nadie|nada|tampoco|sin|ningún|ningun[oa]s?)\b",
     "fr": r"\b(?:pas|jamais|aucune?|rien|sans|ni|nullement)\b",
     "it": r"\b(?:non|mai|nessun[oa]?|niente|nulla|senza|né|neppure|nemmeno)\b",
@@ -317,6 +317,11 @@ _NOT_NEGATING = re.compile(
     r"no solamente|pas seulement|pas moins|non seulement|sans doute|sin embargo|without doubt)\b",
     re.I,
 )
+
+
+def knows_negations(language: str) -> bool:
+    """Whether the words for "not" of a language are known: of what a sentence in another one says, nothing is sure."""
+    return language in _NEGATIONS
 
 
 def is_negated(sentence: str, language: str = "en") -> bool:

@@ -22,7 +22,7 @@ from proxy.grounding.values.consistency import differences
 from proxy.grounding.values.slots import Slot, instead, slot, swaps
 from proxy.grounding.values.stated import follows, missing_names, unsaid_numbers
 from proxy.language.quantities import read_quantities
-from proxy.language.text import is_negated
+from proxy.language.text import is_negated, knows_negations
 from proxy.offloop import check
 
 if TYPE_CHECKING:
@@ -137,6 +137,8 @@ def by_calculation(one: OpenClaim, base: EvidenceBase) -> ClaimDecision | None:
     written = calculation(one.claim.wrong_sum or one.claim.text)
     if written is None or written.right or is_negated(one.claim.text, one.language) or MISTAKEN.search(one.claim.text):
         return None
+    if not (one.claim.wrong_sum or knows_negations(one.language) or one.claim.text.strip(" .*") == written.text):
+        return None  # other words may say that it is wrong
     if any((written.text if not one.claim.wrong_sum else one.claim.text) in text for text in base.material):
         return None
     return ClaimDecision("contradicted", "recomputed", instead=written.result, reason=f"calculation {written.text}")
@@ -163,7 +165,8 @@ def _decide_without_values(one: OpenClaim, base: EvidenceBase, thresholds: Claim
         return wrong
     if one.support is not None and one.support.supported >= thresholds.min_support:
         return ClaimDecision("supported", "model")
-    if calculation(text) is not None or follows(text, base.material):
+    written = calculation(text)
+    if (written is not None and (written.right or knows_negations(one.language))) or follows(text, base.material):
         return ClaimDecision("supported", "recomputed")
     return None
 

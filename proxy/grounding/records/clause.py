@@ -20,6 +20,7 @@ from proxy.grounding.values.arithmetic import asked_for
 from proxy.language.dates import Date, date_agrees
 from proxy.language.patterns import LazyPattern, phrases
 from proxy.language.quantities import Quantities, Quantity, agrees, read_quantities, unit_of
+from proxy.language.text import knows_negations
 
 _TEXTS = phrases(Path(__file__).parent)
 
@@ -84,6 +85,14 @@ class Clause:
         if len(self.bound.rows) > MAX_NAMED_ROWS:
             return []
         return [(r, self.table.rows[r]) for r in sorted(self.bound.rows)]
+
+    @cached_property
+    def is_understood(self) -> bool:
+        """Whether words for "not", "below" or "formerly" would be seen: its language is known, or it has no words but the table's."""
+        if knows_negations(self.statement.language):
+            return True
+        cells = {token for _, row in self.rows for value in row.values.values() for token in tokens(value)}
+        return all(word in cells or word in self.table.name_words or not any(map(str.isalpha, word)) for word in self.words)
 
     @cached_property
     def names_other_rows(self) -> bool:

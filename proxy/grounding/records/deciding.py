@@ -153,7 +153,7 @@ def _of_sentence(text: str, records: Records, language: str, before: str = "", p
         mentioned = frozenset(r for one in bound if one.groups and len(one.rows) <= MAX_NAMED_ROWS for r in one.rows)
         for i, (statement, one) in enumerate(zip(statements, bound, strict=True)):
             clause = Clause(statement, one, records, mentioned, whole)
-            found = list(_findings(clause, first=not i))
+            found = list(_findings(clause, first=not i)) if clause.is_understood else []
             right |= {(finding.kind, finding.claim.casefold()) for finding in found if finding.right}
             against = [Verdict(False, f.claim, f.evidence, place, f.row, f.kind) for f in found if not f.right]
             wrong += [verdict for verdict in against if not assumed or _is_anothers(verdict, statement, _MEANT, one.used)]

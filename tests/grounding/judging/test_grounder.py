@@ -297,6 +297,15 @@ async def test_nobody_is_sure_of_a_translation_of_what_the_verifier_cannot_read(
     assert ("unsure", "unknown_language", "uk") == (found.label, found.reason, found.language)
 
 
+@pytest.mark.parametrize(("text", "label"), [("2 + 2 = 5", "contradicted"), ("Ответ 2 + 2 = 5 был бы ошибкой.", "unsure")])
+async def test_other_words_of_an_unknown_language_may_say_that_a_calculation_is_wrong(text: str, label: str) -> None:
+    base = EvidenceBase([Evidence("Сколько будет два плюс два?")])
+
+    (found,) = await Grounder(EnglishOnly(), only_certain=True).judge([claim(text)], base, tongue="ru")
+
+    assert label == found.label
+
+
 async def test_what_the_evidence_says_word_by_word_is_supported_in_any_language() -> None:
     text = "Il museo è chiuso il lunedì."
 

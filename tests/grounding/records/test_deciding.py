@@ -291,3 +291,36 @@ def test_a_row_of_very_many_fields_is_not_looked_up() -> None:
     fields = ["Boat: Skua", *["Crew: 9"] * (MAX_FIELDS - 1)]
     assert verdict("; ".join(fields), BOATS) is False
     assert verdict("; ".join([*fields, "Crew: 9"]), BOATS) is None
+
+
+STOCK = "| {} | {} | {} |\n|---|---|---|\n| {} | 400 | 12 |\n| {} | 410 | 15 |"
+STOCKS = {
+    "ru": STOCK.format("Товар", "Остаток", "Цена", "Болт", "Гайка"),
+    "nl": STOCK.format("Artikel", "Voorraad", "Prijs", "Bout", "Moer"),
+    "tr": STOCK.format("Ürün", "Stok", "Fiyat", "Vida", "Somun"),
+    "ar": STOCK.format("المنتج", "المخزون", "السعر", "برغي", "صامولة"),
+}
+
+
+@pytest.mark.parametrize(
+    ("language", "statement"),
+    [
+        ("ru", "Остаток Болт не 410."),
+        ("ru", "Раньше остаток Болт был 410."),
+        ("ru", "Цена Болт ниже 15."),
+        ("nl", "De voorraad van Bout is niet 410."),
+        ("nl", "De prijs van Bout ligt boven 10."),
+        ("tr", "Vida stok 410 değil."),
+        ("ar", "المخزون من برغي ليس 410."),
+    ],
+)
+def test_of_a_language_whose_words_for_not_and_below_are_unknown_nothing_is_said(language: str, statement: str) -> None:
+    assert verdict(statement, STOCKS[language], language=language) is None
+
+
+@pytest.mark.parametrize(
+    ("language", "statement"),
+    [("ru", "Остаток Болт — 410."), ("ru", "Болт: Остаток: 410"), ("tr", "Vida stok 410."), ("nl", "Bout: Voorraad: 410")],
+)
+def test_a_statement_of_the_tables_own_words_is_read_in_any_language(language: str, statement: str) -> None:
+    assert verdict(statement, STOCKS[language], language=language) is False
