@@ -16,6 +16,7 @@ from itertools import accumulate
 from typing import Any
 
 from msgspec import Struct
+from msgspec.structs import replace
 
 from proxy.errors import StoreUnavailable
 from proxy.exchange import Exchange, Message, Tool, ToolCall, tool_name
@@ -272,12 +273,16 @@ def _page_bytes(exchange: Exchange) -> int:
 
 
 def fitting(text: str, exchange: Exchange) -> str:
-    """`text`, or as much of it as the window has room for behind what was sent last: what is read must not end the conversation."""
+    """`text`, or as much of it as the window has room for behind what was sent last: what is read must not end the conversation.
+
+    The room is taken: another result of the same answer has what is left, until what is sent is measured anew.
+    """
     use, reserve = exchange.facts.context, exchange.facts.output_reserve_tokens or 0
     if use is None or not use.window_tokens:
         return text
     most = max(0, (use.window_tokens - use.used_tokens - reserve - _FRAME_TOKENS) * _BYTES_A_TOKEN)
     whole = text.encode()
+    exchange.facts.context = replace(use, used_tokens=use.used_tokens + min(len(whole), most) // _BYTES_A_TOKEN)
     if len(whole) <= most:
         return text
     return f"{whole[:most].decode('utf-8', 'ignore')}{_CUT}" if most > len(_CUT) else _CUT.strip()

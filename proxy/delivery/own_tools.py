@@ -11,7 +11,8 @@ import asyncio
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 
-from proxy.exchange import Exchange, Message, ToolCall, Verdict
+from proxy.errors import ContextLengthExceeded
+from proxy.exchange import Exchange, Message, Tool, ToolCall, Verdict
 from proxy.pipeline import Pipeline
 from proxy.ports.upstream import Reply, WrappedReply, is_event_stream, limit, read_whole
 from proxy.wire.dialect import Dialect
@@ -127,9 +128,9 @@ class OwnToolReply(WrappedReply):
         if not turn.calls or not turn.whole:
             return False
         if self._round == self._max_rounds:
-            self._exchange.verdicts.append(Verdict("tools", "warn", code="tool_rounds_exhausted", detail={"rounds": self._round}))
+            self._note_end()
             return False
-        started = time.perf_counter()
+        started, offered = time.perf_counter(), self._exchange.tools
         try:
             calls = [call for call in turn.calls if not turn.has_client_calls or self._pipeline.own_calls.keeps_from(self._exchange, call)]
             results = await self._pipeline.own_calls.answer(self._exchange, calls[:MAX_CALLS])
@@ -137,7 +138,7 @@ class OwnToolReply(WrappedReply):
                 self._note_results(turn, calls, results)
                 return False
             results += [TOO_MANY] * (len(turn.calls) - MAX_CALLS)
-            await self._prepare(self._filter.messages(turn.calls, results))
+            await self._prepare(self._filter.messages(turn.calls, results), offered)
         finally:
             timings = self._exchange.timings
             timings["between_ms"] = timings.get("between_ms", 0.0) + (time.perf_counter() - started) * 1000
@@ -151,14 +152,28 @@ class OwnToolReply(WrappedReply):
             told = tuple(result_of(call, known.get(call.id, NOT_RUN)) for call in turn.calls)
             self._exchange.open_results[turn.answer_id] = told
 
-    async def _prepare(self, messages: Sequence[Message]) -> None:
-        """Make the next request out of the exchange."""
+    async def _prepare(self, messages: Sequence[Message], offered: Sequence[Tool]) -> None:
+        """Make the next request out of the exchange: with the turn, or, where the window has no room for it, as the last one was, but with
+        none of the proxy's own among the tools that were `offered`. So a prompt that fitted ends no run.
+        """
         exchange = self._exchange
-        exchange.messages = [*exchange.messages, *messages]
+        before, verdicts = exchange.messages, len(exchange.verdicts)
+        exchange.messages = [*before, *messages]
         self._round += 1
         if self._round == self._max_rounds:
             self._dialect.refuse_calls(exchange, self._own)
-        await self._pipeline.forward(exchange)
+        try:
+            await self._pipeline.forward(exchange)
+        except ContextLengthExceeded:
+            exchange.messages, exchange.tools, exchange.verdicts[verdicts:] = before, offered, []
+            self._note_end(context="full")
+            self._round = self._max_rounds
+            self._dialect.refuse_calls(exchange, self._own)
+            await self._pipeline.forward(exchange)
+
+    def _note_end(self, **why: str) -> None:
+        """The record says that calls of the proxy's own tools are answered no more."""
+        self._exchange.verdicts.append(Verdict("tools", "warn", code="tool_rounds_exhausted", detail={"rounds": self._round, **why}))
 
     async def _call(self) -> None:
         await self._reply.close()

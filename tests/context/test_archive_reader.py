@@ -261,3 +261,11 @@ async def test_what_is_read_leaves_room_for_the_answer(used_tokens: int, most_to
     got = await answer_from_archive(pad, exchange, call(id=key))
     assert len(got.encode()) <= 2 * most_tokens + 120
     assert ("the context window is full" in got) == (used_tokens > 1000)
+
+
+async def test_two_reads_of_one_answer_share_the_room() -> None:
+    pad, exchange, (key,) = await archived("alpha beta gamma. " * 2000)
+    exchange.facts.context, exchange.facts.output_reserve_tokens = ContextUse(3000, 8192), 1024
+    first, second = [await answer_from_archive(pad, exchange, call(id=key, page=page)) for page in (1, 2)]
+    assert [False, True] == ["the context window is full" in got for got in (first, second)]
+    assert len(first.encode()) + len(second.encode()) <= 2 * (8192 - 3000 - 1024) + 120

@@ -13,7 +13,24 @@ from proxy.ports.stage import Stage
 from proxy.stages.registry import STAGES
 from proxy.testing import completion, hang, reply, stream, streamed
 from tests.conftest import CHAT, Start
-from tests.own_tools import ALL, DELIVERIES, FIND, GATE, HOLD, STREAM, TAP, TOOLS, Finder, call_events, called, calling, chunks, names, read
+from tests.own_tools import (
+    ALL,
+    DELIVERIES,
+    FIND,
+    GATE,
+    HOLD,
+    STREAM,
+    TAP,
+    TOOLS,
+    Finder,
+    call_events,
+    called,
+    calling,
+    chunks,
+    function,
+    names,
+    read,
+)
 
 
 async def test_the_last_answer_is_asked_for_without_own_tools(start: Start) -> None:
@@ -52,6 +69,29 @@ async def test_a_model_that_never_stops_calling_ends_without_calls(start: Start,
         assert ({"role": "assistant", "content": "", "refusal": None}, "stop") == (choice["message"], choice["finish_reason"])
     assert Stage.max_rounds + 1 == len(proxy.upstream.calls)
     assert "tool_rounds_exhausted" in [verdict["code"] for verdict in record["detail"]["verdicts"] if "code" in verdict]
+
+
+@pytest.mark.parametrize("delivery", ["tap", "hold", "gate"])
+@pytest.mark.parametrize("streams", [True, False])
+async def test_a_result_that_the_window_has_no_room_for_ends_no_run(start: Start, delivery: str, streams: bool) -> None:
+    class Talkative(Finder):
+        async def on_tool_call(self, exchange: Exchange, call: ToolCall) -> str:
+            exchange.tools = [*exchange.tools, function("book_hotel")]
+            return "hotel " * 1000
+
+    policy = f"name: p\ndelivery: {delivery}\nstages: [budget: {{window: 600, reserve_output_tokens: 100}}, finder: {{}}]\n"
+    said = stream(call_events(called(), words=["Let me see. "])), stream(streamed(["At last."]))
+    replies = said if streams else (reply(calling(called())), reply(completion("At last.")))
+    async with start(*replies, policy=policy, stages=(*STAGES, Talkative)) as proxy:
+        got = await proxy.post(STREAM if streams else TOOLS)
+        record = await proxy.record(got)
+    text = read(got.body).text if streams else got.json["choices"][0]["message"]["content"]
+    assert (200, True) == (got.status, text.endswith("At last."))
+    assert record["outcome"] in ("warn", "pending")
+    first, second = proxy.upstream.calls
+    assert (first.json["messages"], ["search_flights"]) == (second.json["messages"], names(second))
+    found = [verdict for verdict in record["detail"]["verdicts"] if verdict["stage"] == "tools"]
+    assert [("tool_rounds_exhausted", {"rounds": 1, "context": "full"})] == [(verdict["code"], verdict["detail"]) for verdict in found]
 
 
 @pytest.mark.parametrize(
@@ -148,17 +188,6 @@ async def test_a_call_that_a_limit_cut_is_not_run(start: Start, streams: bool) -
         got = await proxy.post(STREAM if streams else TOOLS)
     finish = read(got.body).finish_reason if streams else got.json["choices"][0]["finish_reason"]
     assert ("length", 1, False) == (finish, len(proxy.upstream.calls), FIND.encode() in got.body)
-
-
-async def test_a_result_that_does_not_fit_the_window_ends_the_request(start: Start) -> None:
-    class Long(Finder):
-        async def on_tool_call(self, exchange: Exchange, call: ToolCall) -> str:
-            return "word " * 900
-
-    budget = "name: p\ndelivery: tap\nstages: [budget: {window: 800}, finder: {}]\n"
-    async with start(reply(calling(called())), policy=budget, stages=(*STAGES, Long)) as proxy:
-        got = await proxy.post(TOOLS)
-    assert (400, "context_length_exceeded", 1) == (got.status, got.json["error"]["code"], len(proxy.upstream.calls))
 
 
 async def test_an_answer_too_long_to_keep_is_an_error(start: Start) -> None:

@@ -114,9 +114,9 @@ class ResponsesFilter(OwnToolFilter):
             return event.raw
         if event.items and event.items[0].client_index != data["output_index"]:
             new = {**new, "output_index": event.items[0].client_index}
-        if event.kind == "ends":
-            response = self._join_response(events.response_of(data))
-            new = new if response == events.response_of(data) else {**new, "response": response}
+        if event.kind != "says" and (told := events.response_of(data)):
+            response = self._join_response(told) if event.kind == "ends" else self._offered_by_client(told)
+            new = new if response == told else {**new, "response": response}
         number = data.get("sequence_number")
         if isinstance(number, int):
             self._next = number if self._next is None else self._next
@@ -126,13 +126,20 @@ class ResponsesFilter(OwnToolFilter):
 
     def _join_response(self, response: Fields) -> Fields:
         """The response as the client is to know it: all items that it has seen, and the usage of all answers."""
-        new = dict(response)
+        new = self._offered_by_client(response)
         if self._foreign_items or self._has_own:
             output = zip(self._places, bodies.entries_of(response.get("output")), strict=True)
             new["output"] = [*self._foreign_items, *(item for at, item in output if not self._is_own(at))]
         if self._before is not None and isinstance(response.get("usage"), dict):
             new["usage"] = add_usage(self._before, response["usage"])
         return new
+
+    def _offered_by_client(self, response: Fields) -> Fields:
+        """A copy of the response, which says again what tools it was asked with, without the proxy's own."""
+        listed = response.get("tools")
+        if not isinstance(listed, list):
+            return dict(response)
+        return {**response, "tools": [tool for tool in listed if bodies.object_of(tool).get("name") not in self._tools]}
 
     def _is_own(self, position: int) -> bool:
         item = self._by_position.get(position)
@@ -143,6 +150,15 @@ class ResponsesFilter(OwnToolFilter):
             self._read_response(fields)
             return True
         return False
+
+    def _strip_body(self, body: bytes) -> bytes:
+        stripped = super()._strip_body(body)
+        if not any(name.encode() in stripped for name in self._tools):
+            return stripped
+        raw = bodies.raw_fields(stripped)
+        if "tools" in raw:
+            raw["tools"] = bodies.encode_raw(self._offered_by_client({"tools": orjson.loads(bytes(raw["tools"]))})["tools"])
+        return msgspec.json.encode(raw)
 
     def _strip(self, raw: dict[str, msgspec.Raw]) -> None:
         raw["output"] = bodies.as_raw([item for i, item in enumerate(bodies.raw_items(raw["output"])) if not self._is_own(i)])

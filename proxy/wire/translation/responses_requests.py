@@ -231,13 +231,18 @@ def _write_turn(turn: neutral.Turn, custom: Collection[str], bounds: neutral.Bou
         elif isinstance(part, neutral.Result):
             items.append(_write_result(part, custom, bounds))
         elif isinstance(part, neutral.ThinkingPart):
-            items += _write_thought(part, bounds)
+            items = [*_without_loose_thought(items), *_write_thought(part, bounds)]
         elif (shown := _write_part(part, turn.role, bounds)) is not None:
             if items and items[-1].get("role") == turn.role:
                 items[-1]["content"].append(shown)
             else:
                 items.append({"type": "message", "role": turn.role, "content": [shown]})
-    return items
+    return _without_loose_thought(items)
+
+
+def _without_loose_thought(items: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    """Without an encrypted thought at the end: OpenAI refuses one that leads to nothing, as to a call of the proxy's own."""
+    return items[:-1] if items and items[-1].get("encrypted_content") else items
 
 
 def _write_part(

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import json
 from typing import Any
 
 from proxy.wire.responses.dialect import ResponsesFilter
 from proxy.wire.responses.rendering import OUTPUT_ITEMS
-from tests.responses_api import Item, call_item, decoded, encode, events, reasoning_item, text_item
+from tests.responses_api import Item, call_item, decoded, encode, events, reasoning_item, response, text_item
 
 OWN = "groundwire_find_tools"
 MINE = call_item(OWN, '{"q":"boat"}', "call_0")
@@ -46,3 +47,14 @@ def test_what_it_does_not_keep_goes_back_without_thoughts_that_only_it_could_rea
     assert [MINE] == items_of_turn(said_so_in_its_answer) == items_of_turn(asked_for)
     encrypted, _ = filtering(events(reasoning_item(), MINE, store=False))
     assert [reasoning_item(), MINE] == items_of_turn(encrypted)
+
+
+def test_the_client_is_not_told_of_the_tools_that_it_did_not_offer() -> None:
+    offered = [{"type": "function", "name": name, "parameters": {}} for name in (OWN, "read")]
+    for output in ((MINE,), (text_item("At noon."),)):
+        _, got = filtering(events(*output, tools=offered))
+        assert [["read"]] * 3 == [[tool["name"] for tool in one["response"]["tools"]] for one in got if "response" in one]
+        whole = ResponsesFilter(whole=False)
+        whole.begin({OWN})
+        whole.read(json.dumps(response(*output, tools=offered)).encode())
+        assert ["read"] == [tool["name"] for tool in json.loads(whole.close())["tools"]]

@@ -374,6 +374,16 @@ def test_items_that_are_named_are_those_that_came_by() -> None:
     assert "call_1" == found[1]["tool_calls"][0]["id"]
 
 
+def test_an_encrypted_thought_that_leads_to_nothing_is_left_out_before_responses() -> None:
+    first, second = ({"type": "thinking", "thinking": text, "signature": f"groundwire:responses:{text}"} for text in ("A", "B"))
+    use = {"type": "tool_use", "id": "toolu_1", "name": "read", "input": {}}
+    result = {"type": "tool_result", "tool_use_id": "toolu_1", "content": "x"}
+    body = messages(QUESTION, {"role": "assistant", "content": [first, second, use]}, {"role": "user", "content": [result]})
+    found = asked("messages", "responses", body)["input"]
+    assert ["message", "reasoning", "function_call", "function_call_output"] == [item["type"] for item in found]
+    assert "B" == found[1]["encrypted_content"]
+
+
 @pytest.mark.parametrize(("client", "server"), PAIRS)
 def test_the_proxys_own_field_does_not_leave(client: Api, server: Api) -> None:
     body = {**between(client, server, client), "groundwire": {"context": [{"content": "x"}]}}
