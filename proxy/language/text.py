@@ -303,7 +303,8 @@ def fold(text: str) -> str:
 
 
 _NEGATING = {
-    "en": r"\b(?:not|never|no|none|nobody|nothing|neither|nor|cannot|without|nowhere)\b|n['’]t\b",
+    "en": r"\b(?:not|never|no|none|nobody|nothing|neither|nor|cannot|without|nowhere)\b|n['’]t\b"
+    r"|\b(?:is|are|was|were|do|does|did|has|have|had|ca|wo)nt\b",
     "de": r"\b(?:nicht|nichts|nie|niemals|niemand\w{0,2}|ohne|weder|kein\w{0,2}|nirgends|nöd|nid|ned|nich|nix)\b",
     "es": r"\b(?:no|nunca|jamás|nadie|nada|tampoco|sin|ningún|ningun[oa]s?)\b",
     "fr": r"\b(?:pas|jamais|aucune?|rien|sans|ni|nullement)\b",

@@ -23,9 +23,18 @@ PACED = frozenset((
     "swipe", "step", "tick", "forward", "back", "advance", "continue",
 ))
 IDLE = frozenset(("ping", "heartbeat", "keepalive", "alive", "sleep", "wait", "await", "noop", "yield"))
+_READING_COMMANDS = READING | PACED | frozenset((
+    "select", "logs", "log", "top", "diff", "ps", "df", "du", "pwd", "which", "whoami", "wc", "env", "date", "uptime", "free", "history",
+    "version", "blame", "plan", "sort", "uniq", "awk", "jq", "curl", "dig", "nslookup", "test", "pytest", "lint", "rg", "tree",
+))
+_CHANGING_COMMANDS = (CHANGING - {"order", "and", "out", "start", "run", "make", "book", "set"}) | frozenset((
+    "rm", "mv", "cp", "mkdir", "touch", "chmod", "chown", "kill", "restart", "rollout", "scale", "drop", "alter", "truncate", "merge",
+    "rebase", "switch", "tee", "dd", "prune", "down", "up", "deploy", "enable", "disable", "reload", "drain", "cordon",
+))
 # fmt: on
 _BOTH = frozenset(("and", "or", "out"))
 """In names of tools that do two things: get_or_create, check_out."""
+_COMMAND_WORD, _COMMAND_CHARS = re.compile(r"[A-Za-z]+"), 4_000
 _WORD = re.compile(r"[A-Z]?[a-z]+|[A-Z]+(?![a-z])")
 
 
@@ -46,6 +55,14 @@ def reads(tool: str) -> bool:
 def changes(tool: str) -> bool:
     """Whether its name says that it changes something: ``edit_file``, ``sendMail``."""
     return is_of(tool, CHANGING) and not reads(tool)
+
+
+def may_change(tool: str, arguments: str) -> bool:
+    """Whether a call may have changed what was read before: neither its name nor the command in its arguments (JSON) says that it reads."""
+    if reads(tool) or is_of(tool, PACED | IDLE):
+        return False
+    words = [word.lower() for word in _COMMAND_WORD.findall(arguments[:_COMMAND_CHARS])]
+    return ">" in arguments or _READING_COMMANDS.isdisjoint(words) or not _CHANGING_COMMANDS.isdisjoint(words)
 
 
 @lru_cache(maxsize=1024)

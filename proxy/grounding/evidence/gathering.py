@@ -20,6 +20,7 @@ from msgspec import Struct
 from proxy.context.archive import READ_ARCHIVE
 from proxy.context.faithful import LANGUAGES, texts
 from proxy.context.passages.blocks import find_blocks
+from proxy.context.tool_results.names import may_change
 from proxy.exchange import Evidence, Exchange, Message
 from proxy.exchange.judgements import EvidenceSpan
 from proxy.grounding.evidence.asserted import Author, asks_about_text, asserted
@@ -73,6 +74,8 @@ class LocatedEvidence(Evidence, frozen=True):
     """Texts within the content that are evidence of their own, or none."""
     place: str = ""
     """``user message 2``: the source of what has no other."""
+    outdated: bool = False
+    """Whether a call that may have changed what it says was made after it."""
 
 
 class Selection(Struct, frozen=True):
@@ -131,12 +134,12 @@ def _gather(exchange: Exchange) -> list[Evidence]:
     for evidence in found:
         if evidence.message_index is not None:
             inside.setdefault(evidence.message_index, []).append(evidence.content)
-    names, counted = _tool_names(messages), Counter[str]()
+    names, counted, changed = _tool_names(messages), Counter[str](), _last_change(messages)
     for i, message in enumerate(each(messages)):
         kind = _KINDS.get(str(message.get("role")), "")
         counted[kind] += 1
         place = f"{kind} message {counted[kind]}" if kind in ("user", "system") else ""
-        found += _without_passages(message, said[i], inside.get(i, ()), i, names=names, place=place)
+        found += _without_passages(message, said[i], inside.get(i, ()), i, names=names, place=place, outdated=i < changed)
     for message, text in _own_results(exchange):
         found += _without_passages(message, text, (), None, names={str(message.get("tool_call_id")): READ_ARCHIVE})
     return found
@@ -164,7 +167,7 @@ def _locate(evidence: Evidence, said: Sequence[str], places: dict[int, InOrder])
 
 
 def _without_passages(
-    message: Message, text: str, inside: Sequence[str], i: int | None, names: Mapping[str, str], place: str = ""
+    message: Message, text: str, inside: Sequence[str], i: int | None, names: Mapping[str, str], place: str = "", *, outdated: bool = False
 ) -> Iterator[Evidence]:
     """A message without its passages, if it is evidence and anything is left."""
     kind = _KINDS.get(str(message.get("role")))
@@ -173,7 +176,9 @@ def _without_passages(
         return
     source = str(message.get("name") or names.get(str(message.get("tool_call_id"))) or "") if kind == "tool_result" else ""
     rules = tuple(rule for rule in _RULES if rule in text) if kind in ("user", "system") else ()
-    yield LocatedEvidence(text, source, kind, i, message_start=None if i is None else 0, apart=(*rules, *inside), place=place)
+    yield LocatedEvidence(
+        text, source, kind, i, message_start=None if i is None else 0, apart=(*rules, *inside), place=place, outdated=outdated
+    )
 
 
 _KINDS: Mapping[str, Literal["tool_result", "user", "system"]] = {
@@ -185,15 +190,26 @@ _KINDS: Mapping[str, Literal["tool_result", "user", "system"]] = {
 }
 
 
-def _tool_names(messages: Sequence[Message]) -> dict[str, str]:
-    """The tools that were called, by the call's id."""
-    calls = [call for message in messages if isinstance(made := message.get("tool_calls"), list) for call in made]
-    names: dict[str, str] = {}
-    for call in calls:
+def _functions(message: Message) -> Iterator[tuple[str, Mapping[str, Any]]]:
+    """The functions that a message calls, with the calls' ids."""
+    calls = message.get("tool_calls")
+    for call in calls if isinstance(calls, list) else ():
         function: Any = call.get("function") if isinstance(call, Mapping) else None
         if isinstance(function, Mapping):
-            names[str(call.get("id"))] = str(function.get("name") or "")
-    return names
+            yield str(call.get("id")), function
+
+
+def _tool_names(messages: Sequence[Message]) -> dict[str, str]:
+    """The tools that were called, by the call's id."""
+    return {id: str(function.get("name") or "") for message in messages for id, function in _functions(message)}
+
+
+def _last_change(messages: Sequence[Message]) -> int:
+    """The position of the last message with a call that may have changed something; -1 without one."""
+    for i in range(len(messages) - 1, -1, -1):
+        if any(may_change(str(called.get("name") or ""), str(called.get("arguments") or "")) for _, called in _functions(messages[i])):
+            return i
+    return -1
 
 
 def _own_results(exchange: Exchange) -> Iterator[tuple[Message, str]]:
@@ -213,6 +229,10 @@ def _with_title(one: Evidence, text: str) -> str:
     """`text` with where it comes from; of what user and system said, who did."""
     title = one.source or (one.kind if one.kind in ("user", "system") else "")
     return f"({title}) {text}" if title else text
+
+
+def _is_outdated(one: Evidence) -> bool:
+    return isinstance(one, LocatedEvidence) and one.outdated
 
 
 class EvidenceBase:
@@ -263,7 +283,11 @@ class EvidenceBase:
     @cached_property
     def records(self) -> Records:
         """The tables of each evidence, in which what the proxy wrote is blank."""
-        return Records([blank_own_texts(one.content) for one in self.evidence])
+        return Records([blank_own_texts(one.content) for one in self.evidence], [_is_outdated(one) for one in self.evidence])
+
+    def is_outdated(self, position: int) -> bool:
+        """Whether what a piece says may have been changed by a call that came after it."""
+        return _is_outdated(self.evidence[self._owner[position]])
 
     @cached_property
     def material(self) -> list[str]:

@@ -29,6 +29,8 @@ from proxy.ports.judge import JudgeSession
 
 log = logging.getLogger("groundwire.grounding")
 
+OUTDATED = "outdated"
+"""A judgement's reason: what contradicts the claim was read before a call that may have changed it."""
 _CLAIM = 2500
 """To label a claim takes as long as a pass over so many characters."""
 MIN_COVERAGE = 0.6
@@ -256,6 +258,8 @@ class Grounder:
         span = None if position is None else base.span(position)
         if label == "contradicted" and self._only_certain and span is not None and span.opinion and not found.by_table:
             label, instead = "unsure", ""  # whoever answers may know better than the user
+        if label == "contradicted" and found.by != "recomputed" and position is not None and base.is_outdated(position):
+            label, instead, reason = "unsure", "", OUTDATED
         if not reason and label != "supported" and support is not None:
             reason = labelling.missing(one.claim.text, one.selection.text, one.language)
         return Judgement(

@@ -33,6 +33,7 @@ NAMED_BY_MEANING = 0.8
 MAX_EXTRA, MAX_EXTRA_WEAK = 3, 2
 """Words of a clause that name nothing in the table, up to which its values are compared; where the column is less plain."""
 _NOT_SO = LazyPattern(_TEXTS.NOT_SO)
+_OTHERWISE = LazyPattern(_TEXTS.OTHERWISE)
 _BOUNDS = LazyPattern(_TEXTS.BOUNDS)
 
 
@@ -122,8 +123,11 @@ class Clause:
 
     @cached_property
     def hedged(self) -> bool:
-        """Whether it compares, supposes or excepts: then what it names need not be what it says something of."""
-        return _NOT_SO.search(" ".join(word.text for word in self.whole.words if not word.is_id)) is not None  # no "si" of "SI-16"
+        """Whether it compares, supposes or excepts, speaks of another time or of an act: then what it names need not be what it says
+        something of, and need not stand in the cells.
+        """
+        said = " ".join(word.text for word in self.whole.words if not word.is_id)  # no "si" of "SI-16"
+        return _NOT_SO.search(said) is not None or _OTHERWISE.search(said) is not None
 
     @cached_property
     def ordinal(self) -> bool:
@@ -223,15 +227,18 @@ class Place(Struct, frozen=True):
     text: int
     """Position of its text."""
     table: Table
+    outdated: bool = False
+    """Whether its rows may be others by now: they show what is right, and decide nothing."""
 
 
 class Records:
-    """The tables of `texts`."""
+    """The tables of `texts`; of those that are `outdated` it is known, if any are."""
 
-    def __init__(self, texts: Sequence[str]) -> None:
+    def __init__(self, texts: Sequence[str], outdated: Sequence[bool] = ()) -> None:
         self.texts = tuple(texts)
         self._numbers: dict[tuple[object, ...], bool] = {}
-        every = (Place(i, table) for i, text in enumerate(texts) for table in read(text))
+        old = {i for i, is_old in enumerate(outdated) if is_old}
+        every = (Place(i, table, i in old) for i, text in enumerate(texts) for table in read(text))
         self.places: list[Place] = []
         cells = 0
         for place in every:

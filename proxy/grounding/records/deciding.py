@@ -65,7 +65,7 @@ def decide(text: str, records: Records, language: str, before: str = "") -> Verd
     a list, it is the line above the list, with a colon at its end. Either way a row is only taken for what was meant: a value is then
     contradicted only where it is another row's, in a column that the statement names.
     """
-    if len(text) > MAX_CLAIM_CHARS or len(before) > MAX_CLAIM_CHARS or not records.whole:
+    if len(text) > MAX_CLAIM_CHARS or len(before) > MAX_CLAIM_CHARS or not records.whole or "?" in text:
         return None
     above = before if before.endswith(":") else ""
     if before and not above and (topic := _TOPIC.match(text)) and before.startswith(topic[1]):  # "Van 15: Its battery is at 81%."
@@ -155,6 +155,8 @@ def _of_sentence(text: str, records: Records, language: str, before: str = "", p
             clause = Clause(statement, one, records, mentioned, whole)
             found = list(_findings(clause, first=not i)) if clause.is_understood else []
             right |= {(finding.kind, finding.claim.casefold()) for finding in found if finding.right}
+            if place.outdated:
+                continue
             against = [Verdict(False, f.claim, f.evidence, place, f.row, f.kind) for f in found if not f.right]
             wrong += [verdict for verdict in against if not assumed or _is_anothers(verdict, statement, _MEANT, one.used)]
             if whole is None and found and all(f.right for f in found) and clause.says_only(found):

@@ -51,6 +51,42 @@ def test_a_passage_that_a_stage_left_out_is_still_evidence() -> None:
     assert [e.content for e in gather(exchange)][:2] == ["Kept.", "Left out."]
 
 
+def calling(id: str, name: str, arguments: str = "{}") -> dict[str, Any]:
+    return {"role": "assistant", "tool_calls": [{"id": id, "type": "function", "function": {"name": name, "arguments": arguments}}]}
+
+
+@pytest.mark.parametrize(
+    ("name", "arguments", "outdated"),
+    [
+        ("cancel_order", '{"order": "A-12"}', True),
+        ("get_order", '{"order": "A-13"}', False),
+        ("job_status", "{}", False),
+        ("bash", '{"command": "kubectl get pods -n billing"}', False),
+        ("bash", '{"command": "kubectl get pods && kubectl delete pod web-1"}', True),
+        ("bash", '{"command": "echo 410 > stock.txt"}', True),
+        ("kubectl", '{"command": "rollout restart deploy/web"}', True),
+        ("sql", '{"query": "SELECT * FROM orders ORDER BY total"}', False),
+        ("sql", '{"query": "UPDATE orders SET total = 410"}', True),
+        ("HassTurnOff", '{"name": "kitchen light"}', True),
+    ],
+)
+def test_what_was_read_before_a_call_that_may_change_it_is_outdated(name: str, arguments: str, outdated: bool) -> None:
+    """Whatever a call may have changed says nothing against what an answer says; a passage and what was read since do."""
+    exchange = exchange_of(
+        {"role": "user", "content": "Cancel A-12."},
+        CALL,
+        {"role": "tool", "tool_call_id": "c1", "content": "A-12 is open."},
+        calling("c2", name, arguments),
+        {"role": "tool", "tool_call_id": "c2", "content": "ok"},
+        passages=[Evidence("Orders are delivered on Mondays.")],
+    )
+    evidence = EvidenceBase(gather(exchange))
+
+    told = {evidence.sentences[i]: evidence.is_outdated(i) for i in range(len(evidence))}
+
+    assert {"Orders are delivered on Mondays.": False, "A-12 is open.": outdated, "ok": False} == told
+
+
 def test_what_the_assistant_said_is_no_evidence() -> None:
     found = gather(exchange_of({"role": "user", "content": "Hi."}, {"role": "assistant", "content": "The tower is in London."}))
 

@@ -10,7 +10,7 @@ from proxy.errors import ModelUnavailable
 from proxy.exchange import Evidence
 from proxy.exchange.judgements import Claim, ClaimPair, Judgement, Support
 from proxy.grounding.claims.claims import claims_of
-from proxy.grounding.evidence.gathering import EvidenceBase, gather
+from proxy.grounding.evidence.gathering import EvidenceBase, LocatedEvidence, gather
 from proxy.grounding.evidence.retrieval import EVIDENCE_CHARS
 from proxy.grounding.judging.grounder import Grounder
 from proxy.offloop import LARGE
@@ -295,6 +295,35 @@ async def test_nobody_is_sure_of_a_translation_of_what_the_verifier_cannot_read(
     (found,) = await Grounder(ReadsEnglish()).judge([claim("It is closed on Mondays, and open until noon on Sundays.")], base, tongue="en")
 
     assert ("unsure", "unknown_language", "uk") == (found.label, found.reason, found.language)
+
+
+ORDERS = "order,customer,status,total\nA-12,Lena Vogt,open,59\nA-13,Tom Reyes,cancelled,120"
+
+
+@pytest.mark.parametrize(
+    ("outdated", "text", "label"),
+    [
+        (True, "The status of A-12 is cancelled.", "unsupported"),
+        (False, "The status of A-12 is cancelled.", "contradicted"),
+        (True, "The total of A-12 is 120.", "unsupported"),
+        (True, "2 + 2 = 5", "contradicted"),
+    ],
+)
+async def test_what_a_call_may_have_changed_contradicts_nothing(outdated: bool, text: str, label: str) -> None:
+    base = EvidenceBase([LocatedEvidence(ORDERS, "list_orders", "tool_result", 1, outdated=outdated)])
+
+    (found,) = await Grounder(ScriptedVerifiers(None), only_certain=True).judge([claim(text)], base, tongue="en")
+
+    assert label == found.label
+
+
+async def test_a_verifiers_contradiction_by_what_may_have_changed_is_unsure() -> None:
+    verifiers = ScriptedVerifiers(lambda pair: Support(0.02, 0.97, decides=True))
+    base = EvidenceBase([LocatedEvidence("The kitchen light is on.", "states", "tool_result", 1, outdated=True)])
+
+    (found,) = await Grounder(verifiers, only_certain=True).judge([claim("The kitchen light is off.")], base, tongue="en")
+
+    assert ("unsure", "outdated") == (found.label, found.reason)
 
 
 @pytest.mark.parametrize(("text", "label"), [("2 + 2 = 5", "contradicted"), ("Ответ 2 + 2 = 5 был бы ошибкой.", "unsure")])

@@ -324,3 +324,35 @@ def test_of_a_language_whose_words_for_not_and_below_are_unknown_nothing_is_said
 )
 def test_a_statement_of_the_tables_own_words_is_read_in_any_language(language: str, statement: str) -> None:
     assert verdict(statement, STOCKS[language], language=language) is False
+
+
+@pytest.mark.parametrize(
+    ("language", "statement"),
+    [
+        ("en", "Atrium used to have 12 seats."),
+        ("en", "Atrium almost has 12 seats."),
+        ("en", "Atrium will have 12 seats."),
+        ("en", "I set the seats of Atrium to 12 as you asked."),
+        ("en", "Set the seats of Atrium to 12."),
+        ("en", "Done! Atrium now has 12 seats."),
+        ("en", "Say Atrium had 12 seats."),
+        ("en", "You asked whether Atrium has 12 seats."),
+        ("en", "Does Atrium have 12 seats?"),
+        ("en", "Atrium isnt one with 12 seats."),
+        ("de", "Ich habe die Seats von Atrium auf 12 gesetzt."),
+        ("de", "Atrium wird 12 Seats haben."),
+        ("de", "Atrium hat beinahe 12 Seats."),
+        ("fr", "Atrium aura 12 seats."),
+        ("fr", "J'ai mis les seats de Atrium à 12."),
+        ("es", "Atrium tendrá 12 seats."),
+        ("es", "He puesto los seats de Atrium en 12."),
+        ("it", "Atrium avrà 12 seats."),
+        ("pt", "Atrium terá 12 seats."),
+    ],
+)
+def test_of_another_time_an_act_or_a_supposition_the_cells_say_nothing(language: str, statement: str) -> None:
+    assert verdict(statement, ROOMS, language=language) is None
+
+
+def test_plain_statements_are_still_contradicted() -> None:
+    assert [False] * 2 == [verdict(text, ROOMS) for text in ("Atrium has 12 seats.", "The seats of Atrium are 12.")]
