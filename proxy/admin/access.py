@@ -217,7 +217,7 @@ def download(content: bytes) -> Response:
 def limit_in(query: Mapping[str, str]) -> int:
     """How many entries a query asks for. Raises `InvalidRequest`."""
     value = query.get("limit", "20")
-    if not value.isdecimal() or not 1 <= int(value) <= _LIST_MAX:
+    if not value.isdecimal() or len(value) > len(str(_LIST_MAX)) or not 1 <= int(value) <= _LIST_MAX:
         raise InvalidRequest(f"limit: expected a number from 1 to {_LIST_MAX}", param="limit")
     return int(value)
 

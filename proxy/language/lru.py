@@ -70,14 +70,18 @@ R = TypeVar("R")
 
 
 def by_text(most: int) -> Callable[[Callable[Concatenate[str, P], R]], Callable[Concatenate[str, P], R]]:
-    """For a function of a text, and of hashable things beside it, that has small results: the last `most` are kept. Never None."""
+    """For a function of a text, and of hashable things beside it, that has small results: the last `most` are kept. Never None.
+
+    Also for names: what a client calls its tools and sources may be as long as any text.
+    """
 
     def decorate(work: Callable[Concatenate[str, P], R]) -> Callable[Concatenate[str, P], R]:
         known: LRU[R] = LRU(most)
 
         @wraps(work)
         def remembered(text: str, /, *args: P.args, **kwargs: P.kwargs) -> R:
-            key = (hash(text), len(text), *args, *kwargs.items())
+            beside = (hash(one) if isinstance(one, str) else one for one in args)
+            key = (hash(text), len(text), *beside, *kwargs.items())
             found = known.get(key)
             if found is None:
                 found = work(text, *args, **kwargs)

@@ -40,7 +40,7 @@ from proxy.ports import TokenCounter
 from proxy.ports.upstream import Reply
 from proxy.store.database import Database
 from proxy.upstreams.resilience import Resilient
-from proxy.wire.bodies import check_keys, object_in
+from proxy.wire.bodies import check_keys, check_model, object_in
 from proxy.wire.dialect import Dialect
 from proxy.wire.http.asgi import RawHeaders
 from proxy.wire.messages.dialect import MessagesDialect
@@ -227,7 +227,7 @@ class Admission:
             if not isinstance(model, str):
                 raise InvalidRequest("the key is for some models only, and this body names none that can be read", param="model")
             await run_in_thread_if_large(len(body), check_keys, body, "input")
-        self._check_model(model if isinstance(model, str) else "")
+        self._check_model(check_model(model) if isinstance(model, str) else "")
         if subjects := self._every.ring.subjects(self._key):
             self._input_tokens = tokens
             usual = (self._every.usual.get((self._key.name, self._model)) or 0) if body else 0

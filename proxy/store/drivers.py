@@ -185,7 +185,8 @@ def file_path(url: URL) -> str | None:
 
 
 def prepare_file(path: str, *, timeout_s: float) -> FileIdentity:
-    """Create the file if it is missing and switch it to WAL. Blocking: call it in a thread.
+    """Create the file if it is missing, for its owner alone (SQLite gives its companions the same mode), and switch it to WAL. Blocking:
+    call it in a thread.
 
     `auto_vacuum` takes effect only before the first table. Raises `sqlite3.Error` or `OSError`.
     """
@@ -195,6 +196,7 @@ def prepare_file(path: str, *, timeout_s: float) -> FileIdentity:
     if Path(path).exists() and not os.access(path, os.W_OK):
         raise PermissionError(f"{path} is not writable")
     deadline = time.monotonic() + timeout_s
+    os.close(os.open(path, os.O_RDWR | os.O_CREAT, 0o600))
     connection = sqlite3.connect(path, timeout=timeout_s, isolation_level=None)
     try:
         while True:

@@ -31,8 +31,9 @@ _MAX_DEPTH = 6
 _WORDS = ("message", "Message", "msg", "detail", "error_message", "error_description", "title", "reason")
 _CODES = ("code", "type", "status", "error_type", "__type", "Code")
 _STATUSES = ("code", "status", "status_code", "statusCode", "http_code", "error_code")
-_TITLE = re.compile(r"<(title|h1)\b[^>]*>([^<]+)</\1", re.I)
-_TAGS = re.compile(r"<(script|style)\b.*?</\1\s*>|<[^>]*>", re.I | re.S)
+_TITLE = re.compile(r"<(title|h1)\b[^<>]*>([^<]+)</\1", re.I)
+_TAGS = re.compile(r"<(script|style)\b.*?(?:</\1\s*>|\Z)|<[^<>]*>", re.I | re.S)
+"""Linear in a text of marks that never end: none reaches past the next one, and a script without its end is all that is left."""
 _DATA = re.compile(rb"^data: ?(.+)$", re.M)
 _SAYS = {"chat": "choices", "responses": "output", "messages": "content", "gemini": "candidates"}
 """The list that an answer's words and calls stand in, by the API."""

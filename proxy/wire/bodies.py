@@ -32,6 +32,8 @@ raw_fields = msgspec.json.Decoder(dict[str, msgspec.Raw]).decode
 raw_items = msgspec.json.Decoder(list[msgspec.Raw]).decode
 """A list's items, each in its own bytes."""
 _NUMBERS = frozenset((int, float))
+_MAX_MODEL_CHARS = 512
+"""No provider's names are as long, and many parts of a process remember something by the name."""
 
 
 def load(body: bytes, integers: Callable[[bytes], Any] = orjson.loads) -> dict[str, Any]:
@@ -99,7 +101,14 @@ def model_of(fields: dict[str, Any]) -> str:
     model: str = read_typed(fields, "model", str, "a string")
     if not model:
         raise InvalidRequest("you must provide a model", param="model")
-    return model
+    return check_model(model)
+
+
+def check_model(name: str) -> str:
+    """The model's name. Raises `InvalidRequest` where it is too long to be one."""
+    if len(name) > _MAX_MODEL_CHARS:
+        raise InvalidRequest(f"model: at most {_MAX_MODEL_CHARS} characters", param="model")
+    return name
 
 
 def messages_of(fields: dict[str, Any]) -> list[Any]:

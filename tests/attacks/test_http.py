@@ -6,6 +6,7 @@ import pytest
 
 from proxy.testing import completion, reply
 from tests.conftest import CHAT, Start
+from tests.cost import below
 
 ONCE = "retries: {attempts: 0}"
 PATHS = ("/v1/chat/completions", "/v1/responses", "/v1/messages", "/v1/embeddings", "/v1/models")
@@ -77,3 +78,14 @@ async def test_an_unknown_name_on_loopback_is_refused_where_clients_have_no_keys
         refused = await proxy.post(host="evil.example")
         known = await proxy.post(host="localhost:4000")
     assert (403, 200, 1) == (refused.status, known.status, len(proxy.upstream.calls))
+
+
+@pytest.mark.cost
+@pytest.mark.parametrize("path", ["/v1/chat/completions", "/v1/responses", "/v1/messages", "/v1beta/models/{}:generateContent"])
+async def test_a_models_name_has_a_bound(path: str, start: Start) -> None:
+    name = "a/" * 10_000 + "a"
+    async with start(reply(completion())) as proxy:
+        with below(1):
+            got = await proxy.post({**_body(path), "contents": [], "model": name}, path.format(name.replace("/", "%2F")))
+    assert (400, []) == (got.status, proxy.upstream.calls)
+    assert b"at most 512 characters" in got.body

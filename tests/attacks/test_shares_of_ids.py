@@ -27,6 +27,7 @@ NAMING: list[tuple[str, dict[str, Any]]] = [
     ("/v1/responses/input_tokens", {"previous_response_id": "resp_ann", "input": "Go on."}),
     ("/v1/responses/compact", {"previous_response_id": "resp_ann"}),
     ("/v1/conversations/conv_bob/items", {"items": []}),
+    ("/v1/conversations", {"items": [{"type": "item_reference", "id": "msg_ann"}]}),
 ]
 PATHS = [
     ("GET", "/v1/responses/resp_ann"),
@@ -100,12 +101,34 @@ async def test_the_owner_goes_on_from_a_stream_over_a_restart(stages: str, start
         b'{"model":"m","previous_response_id":"resp_ann","input":"Go on.","previous_response_id":null}',
         b'{"model":"m","PREVIOUS_response_id":"resp_ann","input":"Go on."}',
         b'{"model":"m","input":[{"ID":"msg_ann"},{"role":"user","content":"Go on."}]}',
+        '{"model":"m","previous_re\u017fponse_id":"resp_ann","input":"Go on."}'.encode(),
     ],
 )
-async def test_a_key_that_servers_read_differently_does_not_hide_a_name(body: bytes, start: Start) -> None:
-    async with start(*MADE, config=KEYS, route_options=PASSES) as proxy:
+@pytest.mark.parametrize("path", ["/v1/responses", "/v1/responses/compact"])
+async def test_a_key_that_servers_read_differently_does_not_hide_a_name(path: str, body: bytes, start: Start) -> None:
+    policy = "name: p\ndelivery: tap\nstages: []\n"
+    async with start(*MADE, config=KEYS, policy=policy, route_options=PASSES) as proxy:
         await made_by_ann(proxy)
-        answer = await proxy.post(body, "/v1/responses", authorization=f"Bearer {BOB}")
+        answer = await proxy.post(body, path, authorization=f"Bearer {BOB}")
+    assert (400, 3) == (answer.status, len(proxy.upstream.calls))
+
+
+@pytest.mark.parametrize("keys", [KEYS, ""], ids=["keys", "none"])
+@pytest.mark.parametrize("path", ["/v1/responses/compact", "/v1/conversations"])
+@pytest.mark.parametrize(
+    "body",
+    [
+        b'{"model":"m","previous_response_id":"resp_ann","temperature":NaN}',
+        b'{"model":"m","previous_response_id":"resp_ann"}{}',
+        '{"model":"m","previous_response_id":"resp_ann"}'.encode("utf-16"),
+        b'\xef\xbb\xbf{"model":"m","previous_response_id":"resp_ann"}',
+        b'{"model":"m","previous_response_id":"resp_ann","user":' + b"[" * 1100 + b"]" * 1100 + b"}",
+    ],
+)
+async def test_a_body_that_only_other_readers_take_for_json_does_not_hide_a_name(body: bytes, path: str, keys: str, start: Start) -> None:
+    async with start(*MADE, config=keys, route_options=PASSES) as proxy:
+        await made_by_ann(proxy)
+        answer = await proxy.post(body, path, authorization=f"Bearer {BOB}")
     assert (400, 3) == (answer.status, len(proxy.upstream.calls))
 
 

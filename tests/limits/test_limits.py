@@ -391,3 +391,9 @@ async def test_a_key_for_some_models_decides_with_those_alone(start: Start) -> N
     async with start(reply(DECIDED), config=keys(more=", models: [gpt-4o]")) as proxy:
         found = [await proxy.post(body, path, **BEARER) for path, body in DECISIONS.items()]
     assert ([403, 403], []) == ([answer.status for answer in found], proxy.upstream.calls)
+
+
+async def test_a_models_name_that_never_ends_is_not_remembered(start: Start) -> None:
+    async with start(reply({"usage": USAGE}), config=keys("{rpm: 9}")) as proxy:
+        got = await proxy.post({"model": "m" * 513, "input": "x"}, "/v1/embeddings", **BEARER)
+    assert (400, "model", []) == (got.status, got.json["error"]["param"], proxy.upstream.calls)

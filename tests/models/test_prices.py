@@ -11,6 +11,7 @@ from proxy.config.settings import ModelSettings
 from proxy.models.tokens.counter import TiktokenCounter
 from proxy.models.tokens.encodings import PRICE_LIST, Catalogue
 from proxy.ports import ModelInfo
+from tests.cost import below
 
 LISTED = {
     "plain": [1000, None, 2e-6, 8e-6, None, None],
@@ -82,3 +83,10 @@ def test_what_a_provider_put_into_its_cache_has_a_price_of_its_own(written: floa
 def test_a_cache_written_anew_costs_no_less_than_other_input(read: float | None, written: float | None, ratio: float) -> None:
     info = ModelInfo("m", 8192, input_usd_per_token=1e-6, cached_usd_per_token=read, written_usd_per_token=written)
     assert info.rewrite_ratio == pytest.approx(ratio)
+
+
+@pytest.mark.cost
+def test_of_a_name_without_end_nothing_is_known() -> None:
+    name, catalogue = "a/" * 100_000, Catalogue({})
+    with below(0.2):
+        assert ModelInfo(name, None) == catalogue.find(name)

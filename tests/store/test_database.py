@@ -2,6 +2,7 @@
 
 import asyncio
 import logging
+import os
 import shutil
 import sqlite3
 from pathlib import Path
@@ -74,6 +75,18 @@ async def test_a_stopped_store_refuses(url: str) -> None:
         pass
     with pytest.raises(StoreUnavailable, match="stopped"):
         await database.ping()
+
+
+@pytest.mark.skipif(os.name != "posix", reason="files have no such modes")
+async def test_a_new_file_is_its_owners_alone_and_one_that_is_there_stays_as_it_is(tmp_path: Path) -> None:
+    new, old = tmp_path / "new.db", tmp_path / "old.db"
+    old.touch()
+    old.chmod(0o660)
+    for file in (new, old):
+        async with opened(f"sqlite:///{file}") as database:
+            assert database.available
+            modes = {one.name.partition("-")[2]: one.stat().st_mode & 0o777 for one in tmp_path.glob(f"{file.name}*")}
+        assert modes == dict.fromkeys(("", "wal", "shm"), 0o600 if file == new else 0o660)
 
 
 async def test_sqlite_is_set_up_for_several_workers(tmp_path: Path) -> None:

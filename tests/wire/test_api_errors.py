@@ -6,6 +6,7 @@ from typing import Any
 import pytest
 
 from proxy.wire.api_errors import Failure, code_in, envelope, events_of, failure_in, instead_of_answer
+from tests.cost import below
 
 RAW = json.dumps({"error": {"message": "Context too long", "code": 400, "status": "INVALID_ARGUMENT"}})
 BODIES: list[tuple[Any, Failure]] = [
@@ -47,12 +48,22 @@ def test_it_is_read(body: Any, expected: Failure) -> None:
         (b"Bad gateway\n", "Bad gateway"),
         (b"<html><head><title>502 Bad Gateway</title></head><body>nginx</body></html>", "502 Bad Gateway"),
         (b"<p>No&nbsp;room <b>here</b></p>", "No room here"),
+        (b"<p>No <script>let x = '<b>'</script>room<style>p {", "No room"),
         (b'event: error\ndata: {"error": {"message": "Gone"}}\n\n', "Gone"),
         (b"", ""),
     ],
 )
 def test_what_is_no_json_is_told_in_its_words(body: bytes, message: str) -> None:
     assert message == failure_in(body).message
+
+
+@pytest.mark.cost
+@pytest.mark.parametrize("mark", ["<", "<title", "<h1 ", "<script>", "<style>x</style", "</script"])
+def test_marks_that_never_end_cost_what_their_length_does(mark: str) -> None:
+    page = "<" + mark * (400_000 // len(mark))
+    with below(0.5):
+        failure_in(page.encode())
+        failure_in(json.dumps({"error": {"message": "No", "metadata": {"raw": page}}}).encode())
 
 
 @pytest.mark.parametrize("depth", [10, 5000])

@@ -22,6 +22,7 @@ from proxy.context.passages.blocks import find_blocks
 from proxy.exchange import Evidence, Exchange, Message
 from proxy.language.dates import seconds_of
 from proxy.language.json.strings import parse_json
+from proxy.language.lru import by_text
 from proxy.language.patterns import LazyPattern
 from proxy.language.text import InOrder, text_of
 from proxy.offloop import each
@@ -140,7 +141,7 @@ def is_retrieval_tool(name: str, patterns: Sequence[str] = RETRIEVAL_TOOLS) -> b
     return _is_one_of(name, tuple(patterns))
 
 
-@lru_cache(maxsize=2048)
+@by_text(2048)
 def _is_one_of(name: str, patterns: tuple[str, ...]) -> bool:
     names = {name.lower(), name.lower().rpartition("__")[2]}
     matches = _one_of(patterns).match

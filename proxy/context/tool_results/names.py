@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import re
-from functools import lru_cache
+
+from proxy.language.lru import by_text
 
 # fmt: off
 READING = frozenset((
@@ -43,7 +44,7 @@ def is_of(tool: str, kinds: frozenset[str]) -> bool:
     return not kinds.isdisjoint(words_of_name(tool))
 
 
-@lru_cache(maxsize=1024)
+@by_text(1024)
 def reads(tool: str) -> bool:
     """By the first verb of its name: ``get_order`` reads, ``order_book`` does not."""
     words = words_of_name(tool)
@@ -51,7 +52,7 @@ def reads(tool: str) -> bool:
     return verb in READING and (_BOTH.isdisjoint(words) or CHANGING.isdisjoint(words))
 
 
-@lru_cache(maxsize=1024)
+@by_text(1024)
 def changes(tool: str) -> bool:
     """Whether its name says that it changes something: ``edit_file``, ``sendMail``."""
     return is_of(tool, CHANGING) and not reads(tool)
@@ -65,7 +66,7 @@ def may_change(tool: str, arguments: str) -> bool:
     return ">" in arguments or _READING_COMMANDS.isdisjoint(words) or not _CHANGING_COMMANDS.isdisjoint(words)
 
 
-@lru_cache(maxsize=1024)
+@by_text(1024)
 def words_of_name(tool: str) -> tuple[str, ...]:
     """The words of a tool's name: ``get_user``, ``getUser`` and ``server__get-user`` have ``get`` and ``user``."""
     return tuple(word.lower() for word in _WORD.findall(tool[:200]))

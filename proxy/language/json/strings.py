@@ -21,6 +21,8 @@ _START = re.compile(r"\s*(?:\{|\[\s*(?:[\[{\"]|$))")
 _NAME = re.compile(r"[A-Za-z_]\w*")
 MAX_DEPTH = 200
 """Paths grow with the depth: deeper text is not read as JSON."""
+KEY_WORDS = 4
+"""Names of fields, also those of people's tables, mostly have less; a sentence has more."""
 
 
 class JsonNode(Struct, gc=False):
@@ -106,14 +108,36 @@ def looks_json(text: str) -> bool:
 
 def strings_of(text: str) -> list[JsonString] | None:
     """The string values of a JSON object or array, in order, keys not among them; None where `text` is neither."""
+    nodes = _checked_nodes(text)
+    return None if nodes is None else [string for node in nodes for string in _strings(node, "")]
+
+
+def texts_of(text: str) -> tuple[list[JsonString], list[JsonString]] | None:
+    """`strings_of`, and the keys that are more than a name: those with at least `KEY_WORDS` words."""
+    nodes = _checked_nodes(text)
+    return None if nodes is None else ([string for node in nodes for string in _strings(node, "")], _sentence_keys(text, nodes))
+
+
+def _checked_nodes(text: str) -> list[JsonNode] | None:
     if text.strip()[:1] not in ("{", "[") or not text.strip():
         return None
     try:
         json.loads(text, parse_constant=_refuse)
     except (ValueError, RecursionError):
         return None
-    nodes = nodes_of(text)
-    return None if nodes is None else [string for node in nodes for string in _strings(node, "")]
+    return nodes_of(text)
+
+
+def _sentence_keys(text: str, nodes: Sequence[JsonNode]) -> list[JsonString]:
+    found, waiting = list[JsonString](), list(nodes)
+    for node in each(waiting):  # which grows by what stands in each
+        for token, start, child in node.children:
+            if isinstance(token, str) and len(token.split(None, KEY_WORDS)) >= KEY_WORDS:
+                literal = _TOKEN.match(text, start)
+                found.append(JsonString(token, token, start, literal.end(1) if literal is not None else start))
+            if child.children:
+                waiting.append(child)
+    return found
 
 
 def _strings(node: JsonNode, path: str) -> Iterator[JsonString]:

@@ -49,8 +49,8 @@ are thousands of them."""
 BUNDLED = Path(__file__).parent / "bundled"
 PRICE_LIST = "prices.json"
 """Made of litellm's package, as the vocabularies beside it: ``python -m requirements.bundled``."""
-REMEMBERED_NAMES = 1024
-"""Names come from clients, so what is kept of them is bounded."""
+REMEMBERED_NAMES, _LONGEST_NAME = 1024, 512
+"""Names come from clients and servers, so what is kept of them is bounded; of one with more characters nothing is known."""
 
 _OPENAI_HOSTS = frozenset(("openai", "azure", "azure_ai", "openrouter", "vercel_ai_gateway", "us", "eu", "global", "global-standard"))
 """Prefixes behind which a name of OpenAI's means OpenAI's model: ``azure/eu/gpt-4o``, ``openrouter/openai/gpt-4o``."""
@@ -108,7 +108,11 @@ class Catalogue:
         self._models = dict(models)
         self._list: dict[str, Entry] | None = None
         self._lock = Lock()
-        self.find = lru_cache(REMEMBERED_NAMES)(self._find)
+        self._remembered = lru_cache(REMEMBERED_NAMES)(self._find)
+
+    def find(self, name: str) -> ModelInfo:
+        """What is known of the model; never raises."""
+        return self._remembered(name) if len(name) <= _LONGEST_NAME else ModelInfo(name, None)
 
     def _find(self, name: str) -> ModelInfo:
         names = list(dict.fromkeys(spellings(name)))

@@ -144,7 +144,7 @@ def terms(text: str) -> tuple[str, ...]:
         if not word.isascii() and _WIDE.search(word):
             found += [word[i : i + 2] for i in range(max(1, len(word) - 1))]
         elif word not in _STOP_WORDS:
-            found.append(_stem(word))
+            found.append(_stem(word) if len(word) <= _LONGEST_STEMMED_CHARS else word)
     return tuple(found)
 
 
@@ -164,6 +164,10 @@ def clipped(query: str) -> str:
         return query
     half = MAX_QUERY_CHARS // 2
     return f"{query[:half]}\n{query[-half:]}"
+
+
+_LONGEST_STEMMED_CHARS = 64
+"""A longer word is an identifier, and none to keep among `_stem`'s last ones."""
 
 
 @lru_cache(20_000)

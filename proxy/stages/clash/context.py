@@ -12,7 +12,6 @@ from __future__ import annotations
 import json
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
-from functools import lru_cache
 from typing import Any
 
 from msgspec import Struct
@@ -26,7 +25,7 @@ from proxy.grounding.clashes.kinds import Origin, Statement, TextPiece
 from proxy.grounding.clashes.reading import Read, is_staged, read_piece
 from proxy.language.dates import seconds_of
 from proxy.language.json.strings import strings_of
-from proxy.language.lru import LRU
+from proxy.language.lru import LRU, by_text
 from proxy.language.text import text_of
 from proxy.offloop import each, run_in_thread_if_large
 from proxy.stages.clash.options import Part
@@ -185,7 +184,7 @@ def _parts(piece: ContextPiece, tool: str) -> Iterator[tuple[ContextPiece, Origi
         yield (_cut(piece, at, len(piece.text)) if at else piece), piece.kind
 
 
-@lru_cache(maxsize=2048)
+@by_text(2048)
 def _remembers(source: str) -> bool:
     return MEMORY_SOURCE.search(source) is not None
 

@@ -18,7 +18,7 @@ from typing import Literal
 from msgspec import Struct
 from msgspec.structs import replace
 
-from proxy.language.json.strings import JsonString, strings_of
+from proxy.language.json.strings import JsonString, texts_of
 from proxy.language.patterns import LazyPattern
 from proxy.offloop import each
 from proxy.stages.poisoning.hidden import FoldedText, fold, layers
@@ -231,10 +231,16 @@ _REASONS: dict[Category, str] = {
 
 def detect(text: str) -> InjectionFinding:
     """What of `text` looks like instructions to a model. Time is linear in its length: some 20 ms for 100,000 characters."""
-    strings = strings_of(text) if text.lstrip()[:1] in ("{", "[") else None
-    if strings is None:
+    found = texts_of(text) if text.lstrip()[:1] in ("{", "[") else None
+    if found is None:
         return _with_grade(text, text, _summed_up(list(_spans(text))))
-    strings = [_open_json(string) for string in strings]
+    values, keys = found
+    of_values = _detect_in(text, [_open_json(string) for string in values])
+    return _detect_in(text, keys) if keys and not of_values.suspicious else of_values
+
+
+def _detect_in(text: str, strings: Sequence[JsonString]) -> InjectionFinding:
+    """What of these strings of the JSON `text` does."""
     inner = "\n".join(string.value for string in strings)
     return _place_spans(_with_grade(inner, text, _summed_up(list(_spans(inner)))), strings)
 
@@ -316,10 +322,11 @@ def _score(spans: Sequence[InjectionSpan]) -> float:
 
 def _open_json(string: JsonString, depth: int = 0) -> JsonString:
     """A string that is JSON itself, as its own strings."""
-    inner = strings_of(string.value) if depth < _MAX_JSON_DEPTH and string.value.lstrip()[:1] in ("{", "[") else None
+    inner = texts_of(string.value) if depth < _MAX_JSON_DEPTH and string.value.lstrip()[:1] in ("{", "[") else None
     if inner is None:
         return string
-    return replace(string, value="\n".join(_open_json(one, depth + 1).value for one in inner))
+    values, keys = inner
+    return replace(string, value="\n".join(one.value for one in (*(_open_json(value, depth + 1) for value in values), *keys)))
 
 
 def _place_spans(finding: InjectionFinding, strings: Sequence[JsonString]) -> InjectionFinding:

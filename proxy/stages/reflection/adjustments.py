@@ -12,13 +12,13 @@ from __future__ import annotations
 import re
 from collections import Counter
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from functools import lru_cache
 from itertools import chain
 from typing import Any
 
 from proxy.context.tool_results.turns import CalledTool
 from proxy.exchange import Tool, tool_name
 from proxy.language.json.fingerprint import identifier
+from proxy.language.lru import by_text
 
 Adjustment = Mapping[str, Any]
 SIZE_ARGUMENT = re.compile(
@@ -138,7 +138,7 @@ def _properties(offered: Tool) -> dict[str, str]:
     return {str(name): _type(value) for name, value in found.items()} if isinstance(found, Mapping) else {}
 
 
-@lru_cache(maxsize=4096)
+@by_text(4096)
 def _words(name: str) -> frozenset[str]:
     return frozenset(word.lower() for word in _WORD.findall(name[:200]))
 

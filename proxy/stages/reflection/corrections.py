@@ -228,7 +228,7 @@ class _Cue(NamedTuple):
 def read_correction(text: str, tools: Sequence[str] = ()) -> Correction | None:
     """The correction in a user's message `text` that follows a turn of the assistant's; `tools` are the request's."""
     head = _head(text)
-    return _read(head, tuple(tools[:MAX_TOOLS])) if head.strip() else None
+    return _read(head, tuple(tool for tool in tools[:MAX_TOOLS] if len(tool) <= HEAD_CHARS)) if head.strip() else None
 
 
 def is_short(text: str) -> bool:

@@ -18,7 +18,7 @@ import orjson
 from msgspec import DecodeError
 
 from proxy.errors import InvalidRequest
-from proxy.wire.bodies import raw_fields
+from proxy.wire.bodies import check_model, raw_fields
 from proxy.wire.http.asgi import Scope, Send
 from proxy.wire.http.headers import raw_path
 from proxy.wire.sse import EventSplitter
@@ -108,7 +108,7 @@ def model_name(given: object) -> str:
     """A model's name, which becomes a part of an address. Raises `InvalidRequest`."""
     if not isinstance(given, str) or not _MODEL.fullmatch(given) or {".", ".."} & {*given.split("/")}:
         raise InvalidRequest("model: expected a model's name in the path, as models/gemini-2.5-flash:generateContent", param="model")
-    return given
+    return check_model(given)
 
 
 def address_of(path: str, model: str, *, streams: bool) -> str:

@@ -16,6 +16,7 @@ from typing import Any
 import orjson
 from msgspec import Struct, field
 
+from proxy.errors import InvalidRequest
 from proxy.exchange import Message
 from proxy.wire.bodies import EXTENSION, entries_of, hint_of, object_at, object_in, object_of, objects_of, string_at, unexpected
 
@@ -244,8 +245,8 @@ def _chat_part(part: Any) -> Any:
 # ---- ids of what a provider keeps: those that a request names, and those that an answer brings ----
 # https://platform.openai.com/docs/guides/conversation-state. Names of fields are compared without case, as some servers do.
 
-_NAMING = (b"previous_response_id", b"conversation", b'"id"', b"\\u")
-"""Without any of these (in any case) a body names nothing."""
+_NAMING = (b"previous_response_id", b"conversation", b'"id"', b"\\u", "\u017f".encode())
+"""Without any of these (in any case) a body names nothing. The last is the long s, which servers in Go take for an s."""
 _ENDS = (b"response.completed", b"response.incomplete", b"response.failed")
 _SAYS = (
     "content",
@@ -280,16 +281,16 @@ def may_name(body: bytes) -> bool:
 
 def named_in(body: bytes) -> tuple[set[str], set[str]]:
     """What a request goes on from or refers to, and ids of items that it brings a part of: one that it brings whole is the client's own
-    words, whoever has another of that name. Of a body that is not JSON, nothing.
+    words, whoever has another of that name. Raises `InvalidRequest` for what is no JSON here: other readers may find names in it.
     """
     try:
         fields = _casefold_keys(orjson.loads(body))
-    except ValueError:
-        return set(), set()
+    except ValueError as error:
+        raise InvalidRequest(f"the body is not valid JSON: {error}") from error
     conversation = fields.get("conversation")
     named = [fields.get("previous_response_id"), _casefold_keys(conversation).get("id") if isinstance(conversation, dict) else conversation]
     brought = list[Any]()
-    for item in entries_of(fields.get("input")):
+    for item in (*entries_of(fields.get("input")), *entries_of(fields.get("items"))):
         found = _casefold_keys(item)
         bare = found.get("type") == "item_reference" or not found.keys() - {"id", "type"}
         if bare or not any(found.get(name) for name in _SAYS_ALONE.get(str(found.get("type")), _SAYS)):

@@ -131,6 +131,28 @@ def test_in_json_the_span_is_the_whole_string_between_its_quotation_marks() -> N
     assert json.loads(f'"{text[span.start : span.end]}"') == f'He said "hi". {OVERRIDE}'
 
 
+@pytest.mark.parametrize(
+    "text",
+    [
+        json.dumps({"rating": 4, OVERRIDE: 1}),
+        json.dumps([{"by": "jo", "more": {OVERRIDE: {"x": [1]}}}]),
+        json.dumps({OVERRIDE: 1}, separators=(",", ":")).replace("I", "\\u0049").replace(" ", "\\u0020"),
+        json.dumps({"body": json.dumps({"rating": 4, OVERRIDE: 1})}),
+    ],
+)
+def test_a_key_that_is_a_sentence_is_read_and_its_place_is_its_literal(text: str) -> None:
+    found = detect(text)
+    span = found.spans[0]
+    assert found.suspicious
+    assert ('"', '"') == (text[span.start - 1], text[span.end])
+
+
+def test_names_of_fields_are_no_sentences() -> None:
+    assert not detect(
+        json.dumps({"ignore all instructions": False, "you are now": "signed in", "How do I log in to my account?": "Here."})
+    ).suspicious
+
+
 def test_json_escapes_hide_nothing() -> None:
     text = json.dumps({"text": OVERRIDE}).replace("Ignore", "\\u0049gnore")
     assert detect(text).suspicious
