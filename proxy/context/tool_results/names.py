@@ -35,6 +35,7 @@ _CHANGING_COMMANDS = (CHANGING - {"order", "and", "out", "start", "run", "make",
 # fmt: on
 _BOTH = frozenset(("and", "or", "out"))
 """In names of tools that do two things: get_or_create, check_out."""
+_COMMAND = re.compile(r'"(?:command|commands|cmd|query|sql|statement|script|code|args)"\s*:(.*)', re.S)
 _COMMAND_WORD, _COMMAND_CHARS = re.compile(r"[A-Za-z]+"), 4_000
 _WORD = re.compile(r"[A-Z]?[a-z]+|[A-Z]+(?![a-z])")
 
@@ -62,8 +63,10 @@ def may_change(tool: str, arguments: str) -> bool:
     """Whether a call may have changed what was read before: neither its name nor the command in its arguments (JSON) says that it reads."""
     if reads(tool) or is_of(tool, PACED | IDLE):
         return False
-    words = [word.lower() for word in _COMMAND_WORD.findall(arguments[:_COMMAND_CHARS])]
-    return ">" in arguments or _READING_COMMANDS.isdisjoint(words) or not _CHANGING_COMMANDS.isdisjoint(words)
+    if (command := _COMMAND.search(arguments[:_COMMAND_CHARS])) is None:
+        return True
+    words = [word.lower() for word in _COMMAND_WORD.findall(command[1])]
+    return ">" in command[1] or _READING_COMMANDS.isdisjoint(words) or not _CHANGING_COMMANDS.isdisjoint(words)
 
 
 @by_text(1024)

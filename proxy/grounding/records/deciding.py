@@ -12,7 +12,7 @@ from msgspec import Struct
 
 from proxy.grounding.records.aggregates import aggregates
 from proxy.grounding.records.binding import Bound, Statement, bind, names_column, subject_of
-from proxy.grounding.records.cells import MAX_VALUE_CHARS, TOKEN, Row, State, Table, boolean_of, listed, states_of, tokens, words
+from proxy.grounding.records.cells import MAX_VALUE_CHARS, TOKEN, Row, State, Table, boolean_of, lexicon, listed, states_of, tokens, words
 from proxy.grounding.records.clause import MAX_EXTRA, MAX_NAMED_ROWS, NAMED, Clause, Finding, Place, Records, is_text, spoken_states
 from proxy.grounding.records.values import denials, values
 from proxy.language.dates import date_agrees
@@ -273,13 +273,39 @@ def booleans(clause: Clause) -> Iterator[Finding]:
             continue
         if any(word.text in listed("only") | listed("every") for word in clause.statement.words):
             continue
-        says = not (clause.statement.negated or any(word.text in listed("none") for word in clause.statement.words))
-        right = [(r, value) for r, value in found if boolean_of(value) is says]
+        says = _affirms(clause, by, clause.table.columns[c].words)
+        right = [(r, value) for r, value in found if says is not None and boolean_of(value) is says]
         if right:
             yield Finding(True, "", right[0][1], right[0][0], by, "boolean")
-        elif not clause.hedged and not clause.says_more(1) and not clause.statement.quantities.numbers:
+        elif says is not None and not clause.hedged and not clause.statement.quantities.numbers:
             name = clause.table.columns[c].name
             yield Finding(False, clause.statement.text, f"{name}: {found[0][1]}", found[0][0], by, "boolean")
+
+
+_OPPOSITES = ("un", "in", "im", "ir", "dis", "des", "de", "non", "nicht")
+_FALSE = frozenset(("false", "falso", "falsa", "faux", "fausse", "falsch"))
+
+
+def _affirms(clause: Clause, by: frozenset[int], names: Sequence[str]) -> bool | None:
+    """Whether a statement says yes to a column with such `names`, which it speaks of by the words at `by`; None where a word of it may mean
+    either: "is disabled in prod", "is uninsured" say no, "is dark in prod" may.
+    """
+    statement, named = clause.statement, clause.bound.used | by
+    denials = int(statement.negated or any(word.text in listed("none") for word in statement.words))
+    for i, word in enumerate(statement.words):
+        if word.text in _FALSE:  # the cells' own word, too
+            denials += 1
+        elif i in by:
+            denials += any(word.text == prefix + name for name in names for prefix in _OPPOSITES)
+        elif i not in named and (states := lexicon().states.get(word.text)):
+            ends = i + 1 == len(statement.words)
+            if states not in _SWITCHED or (states == _SWITCHED[1] and word.text in listed("weak_states") and not ends):
+                return None
+            denials += states == _SWITCHED[1]
+    return None if clause.extra or denials > 1 else not denials
+
+
+_SWITCHED = frozenset((State("switch", 0),)), frozenset((State("switch", 1),))
 
 
 # ---- naming ----

@@ -68,6 +68,7 @@ def calling(id: str, name: str, arguments: str = "{}") -> dict[str, Any]:
         ("sql", '{"query": "SELECT * FROM orders ORDER BY total"}', False),
         ("sql", '{"query": "UPDATE orders SET total = 410"}', True),
         ("HassTurnOff", '{"name": "kitchen light"}', True),
+        ("unsubscribe", '{"list": "autumn", "email": "ada@posteo.example"}', True),
     ],
 )
 def test_what_was_read_before_a_call_that_may_change_it_is_outdated(name: str, arguments: str, outdated: bool) -> None:

@@ -356,3 +356,32 @@ def test_of_another_time_an_act_or_a_supposition_the_cells_say_nothing(language:
 
 def test_plain_statements_are_still_contradicted() -> None:
     assert [False] * 2 == [verdict(text, ROOMS) for text in ("Atrium has 12 seats.", "The seats of Atrium are 12.")]
+
+
+FLAGS = """[{"name": "pix_pay", "dev": true, "prod": false, "insured": false, "active": false},
+{"name": "new_cart", "dev": true, "prod": true, "insured": true, "active": true}]"""
+
+
+@pytest.mark.parametrize(
+    ("language", "statement", "supported"),
+    [
+        ("en", "pix_pay is on in prod.", False),
+        ("en", "pix_pay is insured.", False),
+        ("en", "pix_pay is active.", False),
+        ("en", "new_cart is disabled in prod.", False),
+        ("en", "pix_pay is off in prod.", None),
+        ("en", "pix_pay is disabled in prod.", None),
+        ("en", "prod is false for pix_pay.", True),
+        ("en", "pix_pay is inactive.", None),
+        ("en", "pix_pay is uninsured.", None),
+        ("en", "pix_pay is missing in prod.", None),
+        ("en", "pix_pay is dark in prod.", None),
+        ("en", "new_cart is not disabled in prod.", None),
+        ("pt", "pix_pay está desligada em prod.", None),
+        ("de", "pix_pay ist in prod abgeschaltet.", None),
+        ("de", "pix_pay fehlt in prod.", None),
+        ("fr", "pix_pay est désactivée en prod.", None),
+    ],
+)
+def test_a_column_of_yes_and_no_is_affirmed_or_denied_in_many_words(language: str, statement: str, supported: bool | None) -> None:
+    assert verdict(statement, FLAGS, language=language) is supported
