@@ -61,6 +61,8 @@ GOALS = {
 LIMITS = {**GOALS, "strict": Limit(harmed=0.02, stopped=0.08)}
 """What CI holds. The goal for what `strict` stops is missed: the built-in verifier cannot tell more wrong values from right ones at a
 precision that an ordinary conversation survives."""
+LEFT_ALONE = {name: Limit(limit.harmed, limit.warned, late=limit.late) for name, limit in LIMITS.items()}
+"""The same of suites that are only measured: how much they leave alone."""
 
 
 @dataclass(slots=True, frozen=True)
@@ -233,7 +235,8 @@ def main() -> int:
     (RESULTS / f"harmless-{arguments.suite}.json").write_text(json.dumps(all_figures, indent=1))
     missed = [problem for found in all_figures for problem in passed(found, GOALS)]
     print("\n".join(f"goal missed: {problem}" for problem in missed) or "all goals met")
-    problems = [problem for found in all_figures for problem in passed(found)]
+    limits = LIMITS if arguments.suite in ("development", "made") else LEFT_ALONE
+    problems = [problem for found in all_figures for problem in passed(found, limits)]
     print("\n".join(f"LIMIT PASSED: {problem}" for problem in problems) or "within the limits")
     return 1 if arguments.check and problems else 0
 

@@ -3,8 +3,10 @@
 `data/harmless` and `data/harmful` were written for this project without its rules in view and are what the policies are developed with;
 `data/unseen` was written by another hand, and is only ever measured. `data/blind` was written last, by two who had seen neither rules nor
 other data: agents with real-looking tool output, and business letters, contracts and timetables in six languages; 3 of its first findings
-are mended. A row is a whole conversation that ends with the assistant:
-each of its assistant messages is the right answer (in a harmful one: the wrong answer) to what stands before it.
+are mended. `data/acts` has agents that read, change and report (15 of them were written here, to show a fault), `data/languages`
+26 languages, half of the conversations in other scripts than Latin; both were written the same way, and what they showed first is mended.
+A row is a whole conversation that ends with the assistant: each of its assistant messages is the right answer (in a harmful one: the wrong
+answer) to what stands before it.
 """
 
 from __future__ import annotations
@@ -18,7 +20,10 @@ from typing import Any
 DATA = Path(__file__).parent / "data"
 SUITES: Mapping[str, Mapping[str, Sequence[Path]]] = {
     "development": {"harmless": sorted((DATA / "harmless").glob("*.jsonl")), "harmful": sorted((DATA / "harmful").glob("*.jsonl"))},
-    **{name: {"harmless": [DATA / name / "harmless.jsonl"], "harmful": [DATA / name / "harmful.jsonl"]} for name in ("unseen", "blind")},
+    **{
+        name: {"harmless": [DATA / name / "harmless.jsonl"], "harmful": [DATA / name / "harmful.jsonl"]}
+        for name in ("unseen", "blind", "acts", "languages")
+    },
 }
 Message = dict[str, Any]
 
