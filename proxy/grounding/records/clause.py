@@ -126,7 +126,9 @@ class Clause:
         """Whether it compares, supposes or excepts, speaks of another time or of an act: then what it names need not be what it says
         something of, and need not stand in the cells.
         """
-        said = " ".join(word.text for word in self.whole.words if not word.is_id)  # no "si" of "SI-16"
+        said = " ".join(
+            word.text for word in self.whole.words if not (word.is_id and any(map(str.isalpha, word.text)))
+        )  # no "si" of "SI-16"
         return _NOT_SO.search(said) is not None or _OTHERWISE.search(said) is not None
 
     @cached_property

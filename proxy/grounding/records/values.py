@@ -38,6 +38,15 @@ _DAY = re.compile(r"\b(?:el|am|le|il|den|al|du|del|dal|o|no|the) $", re.I)
 """Before a bare number that may be a day of the month."""
 _LINE = re.compile(r"\b[A-Z]{1,3} $")
 """Before a bare number that is half of a name: "S 4"."""
+_FOR = re.compile(r"\b(?:for|für|pour|para|per) (?:up to |bis zu )?$", re.I)
+_AT = re.compile(r"\b(?:at|um|gegen|vers|à|a las|alle|às) $", re.I)
+"""Before a bare number that is a guest's wish ("has room for 30"), and one that may be an hour ("opens at 8")."""
+_SHARE = re.compile(
+    r" ?(?:(?:viertel|drittel|fünftel|zehntel|quarter|third|fifth|quart|tiers|cuart[oa]|terci|terz|ter[çc]|quinto|dixi)\w{0,3}\b"
+    r"|(?:of|von|der|des|de|du|di|del|della|do|da)\b)",
+    re.I,
+)
+"""Behind a number that is a part of something: "three quarters", "30% of the seats"."""
 _ZONE = re.compile(r"\d\d:\d\d(?::\d\d(?:\.\d+)?)? ?(?:Z\b|[+-]\d\d(?::?\d\d)?\b|(?:UTC|GMT|[A-Z]{2,4}T)\b)")
 """A moment whose zone is told."""
 _AMBIGUOUS = re.compile(r"\b(?:pounds?|libras?)$", re.I)
@@ -119,6 +128,11 @@ def _values(clause: Clause) -> Iterator[_Value]:
         if q.text.isdigit() and q.values[0] <= 31 and _DAY.search(statement.text[max(0, q.start - 5) : q.start]):
             continue
         if q.unit is None and _LINE.search(statement.text[max(0, q.start - 5) : q.start]):
+            continue
+        before = statement.text[max(0, q.start - 20) : q.start]
+        if not q.dimension and (_FOR.search(before) or (q.values[0] <= 24 and _AT.search(before))):
+            continue
+        if (q.dimension == "ratio" or q.spelled) and _SHARE.match(statement.text, q.end):
             continue
         yield _Value(
             q.text,
@@ -202,6 +216,9 @@ def _beside(clause: Clause, value: _Value) -> Finding | None:
     if clause.names_other_rows:
         return None
     cells = {c: found for c, found in cells.items() if c not in clause.satisfied and _of_a_size(value, found[0][1])}
+    own = {c for c, found in cells.items() if value.dimension and found[0][1].dimension == value.dimension} if value.number else set()
+    if own:  # "25%" is said of a share, where there is one, and not of 40 seats
+        cells = {c: found for c, found in cells.items() if c in own and not _is_rest(value, found[0][1])}
     if value.kind == "number" and not right and _reachable(clause, value):
         return None
     if value.kind == "time" and any(_ZONE.search(row.values.get(c, "")) for _, row in clause.rows for c in cells):
@@ -224,6 +241,13 @@ def _in_line(clause: Clause, value: _Value) -> bool:
                 if value.kind == "time" and any(value.same(time.minutes) for time in read.times):
                     return True
     return False
+
+
+def _is_rest(value: _Value, cell: Quantity) -> bool:
+    """Whether two shares make a whole: 25% are free where 75% are booked."""
+    return (
+        value.dimension == "ratio" and value.number is not None and abs(value.number.base_values()[0] + cell.base_values()[0] - 1) < 0.005
+    )
 
 
 def _of_a_size(value: _Value, cell: Any) -> bool:
@@ -286,9 +310,11 @@ def _resembles(text: str, cell: Any) -> bool:
 
 def _same_kind(table: Table, value: _Value, column: int, cells: dict[int, list[tuple[int, Any]]]) -> bool:
     """Whether a column's values are counted in the same; money of a price need not say its currency."""
-    if value.kind != "number" or not value.dimension:
+    if value.kind != "number":
         return True
     dimension = cells[column][0][1].dimension
+    if not value.dimension:
+        return bool(dimension != "ratio")  # "10 people" is no share
     if not dimension and not table.columns[column].name:
         return value.dimension == "data"
     return bool(dimension == value.dimension)

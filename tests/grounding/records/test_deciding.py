@@ -385,3 +385,27 @@ FLAGS = """[{"name": "pix_pay", "dev": true, "prod": false, "insured": false, "a
 )
 def test_a_column_of_yes_and_no_is_affirmed_or_denied_in_many_words(language: str, statement: str, supported: bool | None) -> None:
     assert verdict(statement, FLAGS, language=language) is supported
+
+
+HALLS = """| Room | Seats | Price per hour (€) | Opens | Booked |
+|---|---|---|---|---|
+| Atrium | 40 | 85.50 | 08:00 | 75% |
+| Loft | 12 | 30.00 | 09:30 | 20% |"""
+
+
+@pytest.mark.parametrize(
+    ("language", "statement"),
+    [
+        ("en", "Atrium has 25% free."),
+        ("en", "Loft has 30% of the seats of Atrium."),
+        ("en", "Loft is the only one under 40 €."),
+        ("en", "Loft's 12 seats are enough for your 10 people."),
+        ("en", "The 40-seat Atrium opens at 8."),
+        ("en", "Rounded, the Atrium costs 86 €."),
+        ("en", "Loft has 5 too few seats for 17 people."),
+        ("de", "Atrium bietet Seats für 30 Personen."),
+        ("de", "Atrium ist zu drei Vierteln booked."),
+    ],
+)
+def test_a_share_a_wish_an_hour_or_a_round_number_is_no_other_value(language: str, statement: str) -> None:
+    assert verdict(statement, HALLS, language=language) is not False
