@@ -10,6 +10,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Sequence
 from functools import cached_property
+from pathlib import Path
 
 from msgspec import Struct
 from msgspec.structs import replace
@@ -27,6 +28,7 @@ from proxy.grounding.records.cells import (
     read_value,
     tokens,
 )
+from proxy.language.patterns import LazyPattern, phrases
 from proxy.language.quantities import Quantities, read_quantities, unit_of
 from proxy.language.text import fold, is_negated
 from proxy.offloop import each
@@ -39,6 +41,8 @@ _MAX_TOKENS = 8
 """A value of more words is a text, in which only ids and names are looked up."""
 _MAX_SPAN = 6
 _FEW, _LONG_WORD = 3, 5
+_TEXTS = phrases(Path(__file__).parent)
+_NOT_SO, _OTHERWISE = LazyPattern(_TEXTS.NOT_SO), LazyPattern(_TEXTS.OTHERWISE)
 _ID = re.compile(r"(?=.*\d)[^\W_][\w./:@+~-]*|[a-z]+(?:[._/:@-][a-z0-9]+)+")
 _VERSION = re.compile(r"\d{1,3}(?:\.\d{1,3}){1,3}")
 
@@ -93,6 +97,13 @@ class Statement:
     def denies(self) -> bool:
         """Whether anything in it is negated, be it twice."""
         return self.negated or not listed("negations").isdisjoint([word.text for word in self.words])
+
+    @cached_property
+    def hedged(self) -> bool:
+        """Whether it compares, supposes or excepts, speaks of another time or of an act: what it says need not stand in the cells."""
+        named = [word.is_id and any(map(str.isalpha, word.text)) for word in self.words]  # no "si" of "SI-16"
+        said = " ".join(word.text for word, is_name in zip(self.words, named, strict=True) if not is_name)
+        return _NOT_SO.search(said) is not None or _OTHERWISE.search(said) is not None
 
     @cached_property
     def than(self) -> int | None:

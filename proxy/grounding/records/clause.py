@@ -32,8 +32,6 @@ NAMED_BY_MEANING = 0.8
 """The same by another word that means it."""
 MAX_EXTRA, MAX_EXTRA_WEAK = 3, 2
 """Words of a clause that name nothing in the table, up to which its values are compared; where the column is less plain."""
-_NOT_SO = LazyPattern(_TEXTS.NOT_SO)
-_OTHERWISE = LazyPattern(_TEXTS.OTHERWISE)
 _BOUNDS = LazyPattern(_TEXTS.BOUNDS)
 
 
@@ -121,15 +119,10 @@ class Clause:
         """Whether it has more words that name nothing than so many; than `apart`, where it is a clause among others."""
         return self.extra > (most if self.alone else apart)
 
-    @cached_property
+    @property
     def hedged(self) -> bool:
-        """Whether it compares, supposes or excepts, speaks of another time or of an act: then what it names need not be what it says
-        something of, and need not stand in the cells.
-        """
-        said = " ".join(
-            word.text for word in self.whole.words if not (word.is_id and any(map(str.isalpha, word.text)))
-        )  # no "si" of "SI-16"
-        return _NOT_SO.search(said) is not None or _OTHERWISE.search(said) is not None
+        """Whether its statement is (`Statement.hedged`): then what it names need not be what it says something of."""
+        return self.whole.hedged
 
     @cached_property
     def ordinal(self) -> bool:
