@@ -21,7 +21,7 @@ from collections.abc import Callable
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 
-from proxy.language.detection import LANGUAGES, language
+from proxy.language.detection import DETECTABLE_LANGUAGES, language
 
 RESULTS = Path(__file__).parent / "results" / "languages.json"
 Method = Callable[[str], str]
@@ -31,14 +31,14 @@ def _py3langid() -> Method:
     from py3langid.langid import MODEL_FILE, LanguageIdentifier
 
     identifier = LanguageIdentifier.from_model_file(MODEL_FILE)
-    identifier.set_languages(sorted(LANGUAGES & set(identifier.labels)))
+    identifier.set_languages(sorted(DETECTABLE_LANGUAGES & set(identifier.labels)))
     return lambda text: str(identifier.classify(text)[0])
 
 
 def _lingua() -> Method:
     from lingua import IsoCode639_1, LanguageDetectorBuilder
 
-    codes = [getattr(IsoCode639_1, code.upper()) for code in sorted(LANGUAGES) if hasattr(IsoCode639_1, code.upper())]
+    codes = [getattr(IsoCode639_1, code.upper()) for code in sorted(DETECTABLE_LANGUAGES) if hasattr(IsoCode639_1, code.upper())]
     detector = LanguageDetectorBuilder.from_iso_codes_639_1(*codes).build()
 
     def find(text: str) -> str:

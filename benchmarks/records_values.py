@@ -1,15 +1,16 @@
 """Are values told of the right row? Statements over tables, JSON, logs and forms, right and with one thing wrong, by exact rules.
 
-    python -m benchmarks.records_values [--split dev,test,answers,templates] [--show] [--check]
+    python -m benchmarks.records_values [--split dev,test,answers,said,templates] [--show] [--check]
 
 Data: `data/records.jsonl`, 832 statements over 79 documents in six languages, written by hand for this project, same licence as it; those
 of ``test``, and the first 306 of ``dev``, before the rules were. Each right statement stands beside the same one with another row's value,
 another column's, a changed digit, state, code or date, or a wrong count, quantifier, superlative, sum, difference or order; ``words`` are
 rounded, converted or put otherwise. ``answers`` has 48 more documents, each with a whole answer, right and with one thing wrong: sentences
 with pronouns, lists, tables of the answer's own, by a writer who had not seen the rules. Rules are made with the documents of ``dev`` in
-view, and narrowed by those of ``answers``; ``test`` is looked at in figures alone. ``templates`` are 1,500 documents with some 19,000
-statements, made (`training.judge.templates`) of tables whose writers knew no rule, among them what is not so, comparisons, other words;
-rules were narrowed with 114 tables in view, and the documents are of the 129 others.
+view, and narrowed by those of ``answers``; ``test`` is looked at in figures alone. ``said`` are 360 right statements alone, as many ways of
+saying a thing as their writer, who had not seen the rules, could think of: 3 were contradicted at first sight, and are mended.
+``templates`` are 1,500 documents with some 19,000 statements, made (`training.judge.templates`) of tables whose writers knew no rule, among
+them what is not so, comparisons, other words; rules were narrowed with 114 tables in view, and the documents are of the 129 others.
 
 No model is asked: `proxy.grounding.records.deciding` on one statement and its document. *caught* is the share of wrong statements that are
 contradicted, *harmed* of right ones that are, *supported* of right ones called so, *passed* of wrong ones called supported; *precision* is
@@ -39,8 +40,12 @@ from training.judge.templates import reading, tables
 
 DATA = Path(__file__).parent / "data" / "records.jsonl"
 RESULTS = Path(__file__).parent / "results" / "records_values.json"
-LIMITS = {"test": {"precision": 0.98, "caught": 0.55, "passed": 0.0}, "templates": {"precision": 0.98, "caught": 0.22, "passed": 0.002}}
-"""The least precision and share caught, and the largest share of wrong statements called supported."""
+LIMITS = {
+    "test": {"precision": 0.98, "caught": 0.55, "passed": 0.0},
+    "templates": {"precision": 0.98, "caught": 0.22, "passed": 0.002},
+    "said": {"harmed": 0.0},
+}
+"""The least precision and share caught, and the largest shares of wrong statements called supported and of right ones contradicted."""
 TEMPLATES, SEED = 1500, 36
 
 
@@ -125,7 +130,7 @@ def _row(name: str, found: Sequence[Judged]) -> list[str]:
 def main() -> None:
     """Print and write the figures."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--split", default="dev,test,answers,templates")
+    parser.add_argument("--split", default="dev,test,answers,said,templates")
     parser.add_argument("--show", action="store_true", help="the statements of dev and answers that are missed or harmed")
     parser.add_argument("--check", action="store_true")
     options = parser.parse_args()
@@ -155,7 +160,7 @@ def main() -> None:
 
 def _beyond(of: dict[str, Any], limits: dict[str, float]) -> list[str]:
     shares = {name: of[name]["share"] or 0.0 for name in limits}
-    return [name for name, limit in limits.items() if (shares[name] > limit if name == "passed" else shares[name] < limit)]
+    return [name for name, limit in limits.items() if (shares[name] > limit if name in ("passed", "harmed") else shares[name] < limit)]
 
 
 if __name__ == "__main__":

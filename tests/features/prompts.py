@@ -177,10 +177,12 @@ class Policy:
         return float(counters.get(name, 0.0))
 
     def read_archive(self, id_: str, **arguments: Any) -> str:
-        """What the model is answered on a call of the archive's tool."""
+        """What the model is answered on a call of the archive's tool, in a turn of its own: each has all the room that is left."""
         assert READ_ARCHIVE in self._pipeline.own_calls.offered(self.exchange)
-        call = ToolCall("call_read", READ_ARCHIVE, json.dumps({"id": id_, **arguments}))
-        return asyncio.run(self._pipeline.own_calls.answer(self.exchange, [call]))[0]
+        call, room = ToolCall("call_read", READ_ARCHIVE, json.dumps({"id": id_, **arguments})), self.exchange.facts.context
+        answer = asyncio.run(self._pipeline.own_calls.answer(self.exchange, [call]))[0]
+        self.exchange.facts.context = room
+        return answer
 
     def read_whole(self, id_: str) -> str:
         """All pages, joined."""

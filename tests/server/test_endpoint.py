@@ -185,13 +185,13 @@ async def test_a_stream_passes_byte_for_byte(start: Start) -> None:
 async def test_other_paths_pass_through_marked_skipped(start: Start) -> None:
     async with start(reply({"object": "list", "data": []})) as proxy:
         models = await proxy.get("/v1/models?limit=2")
-        embeddings = await proxy.post({"input": "x"}, "/v1/embeddings")
-        responses = await proxy.post(b"\x00\xff", "/v1/responses/compact")
+        embeddings = await proxy.post(b"\x00\xff", "/v1/embeddings")
+        responses = await proxy.post({"model": "gpt-4o", "input": "x"}, "/v1/responses/compact")
         await proxy.app.records_writer.flush()
         listed = (await proxy.get("/groundwire/v1/records")).json["data"]
     assert ["skipped"] * 3 == [a.verdict for a in (models, embeddings, responses)]
     assert ["/v1/models?limit=2", "/v1/embeddings", "/v1/responses/compact"] == [c.path for c in proxy.upstream.calls]
-    assert b"\x00\xff" == proxy.upstream.calls[2].body
+    assert b"\x00\xff" == proxy.upstream.calls[1].body
     assert ["/responses/compact", "/embeddings", "/models"] == [r["path"] for r in listed]
 
 

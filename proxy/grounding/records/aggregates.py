@@ -183,7 +183,15 @@ def _sums(clause: Clause) -> Iterator[Finding]:
     counts = q.spelled and q.values[0] <= len(clause.table.rows)  # "the two others"
     amounts = [clause.table.rows[r].number(c, clause.table.unit(c)) for c in totals for r in domain]
     each_has = any(n is not None and agrees(q, n) for n in amounts)  # "both have 32"
-    if len(totals) == 1 and not each_has and not counts and not clause.says_more(1) and not q.relation and not clause.hedged:
+    if (
+        len(totals) == 1
+        and not each_has
+        and not counts
+        and not listed("each").intersection(clause.words)
+        and not clause.says_more(1)
+        and not q.relation
+        and not clause.hedged
+    ):
         yield Finding(False, q.text, f"{next(iter(totals.values())).values[0]:g}", min(domain), at, "sum")
 
 

@@ -16,7 +16,7 @@ from proxy.grounding.records.cells import MAX_VALUE_CHARS, TOKEN, Row, State, Ta
 from proxy.grounding.records.clause import MAX_EXTRA, MAX_NAMED_ROWS, NAMED, Clause, Finding, Place, Records, is_text, spoken_states
 from proxy.grounding.records.values import denials, values
 from proxy.language.dates import date_agrees
-from proxy.language.text import fold
+from proxy.language.text import fold, without_negation
 from proxy.offloop import each
 
 MAX_CLAIM_CHARS = 600
@@ -302,7 +302,8 @@ def _affirms(clause: Clause, by: frozenset[int], names: Sequence[str]) -> bool |
             if states not in _SWITCHED or (states == _SWITCHED[1] and word.text in listed("weak_states") and not ends):
                 return None
             denials += states == _SWITCHED[1]
-    return None if clause.extra or denials > 1 else not denials
+    twice = not statement.negated and without_negation(statement.text, statement.language) != statement.text
+    return None if clause.extra or denials > 1 or twice else not denials
 
 
 _SWITCHED = frozenset((State("switch", 0),)), frozenset((State("switch", 1),))

@@ -19,6 +19,7 @@ from proxy.grounding.records.clause import MAX_EXTRA, MAX_EXTRA_WEAK, NAMED, Cla
 from proxy.grounding.values.arithmetic import may_follow
 from proxy.grounding.values.consistency import says_nothing
 from proxy.language.dates import date_agrees
+from proxy.language.number_words import JOINERS
 from proxy.language.quantities import Quantity, agrees
 from proxy.offloop import each
 
@@ -96,7 +97,7 @@ def denials(clause: Clause) -> Iterator[Finding]:
         return
     if clause.hedged or clause.ordinal or clause.bounded or clause.pronoun or clause.computed or clause.says_more(MAX_EXTRA_WEAK):
         return
-    if said & (listed("only") | listed("every") | listed("none") | listed("any_more")):
+    if said & (listed("only") | listed("every") | listed("none") | listed("any_more") | JOINERS):  # "reminded twice and has not paid"
         return
     row = min(bound.rows)
     if denying[0] in clause.table.rows[row].text.split():  # "sin sal", and "no" in a column of yes and no
