@@ -23,8 +23,10 @@ PACED = frozenset((
     "status", "poll", "polling", "progress", "health", "monitor", "watch", "scroll", "next", "previous", "prev", "press", "click", "tap",
     "swipe", "step", "tick", "forward", "back", "advance", "continue",
 ))
+_LOOKING = frozenset(("status", "poll", "polling", "progress", "health", "monitor", "watch"))
+"""Those of them that change nothing; a click may."""
 IDLE = frozenset(("ping", "heartbeat", "keepalive", "alive", "sleep", "wait", "await", "noop", "yield"))
-_READING_COMMANDS = READING | PACED | frozenset((
+_READING_COMMANDS = READING | _LOOKING | frozenset((
     "select", "logs", "log", "top", "diff", "ps", "df", "du", "pwd", "which", "whoami", "wc", "env", "date", "uptime", "free", "history",
     "version", "blame", "plan", "sort", "uniq", "awk", "jq", "curl", "dig", "nslookup", "test", "pytest", "lint", "rg", "tree",
 ))
@@ -61,7 +63,7 @@ def changes(tool: str) -> bool:
 
 def may_change(tool: str, arguments: str) -> bool:
     """Whether a call may have changed what was read before: neither its name nor the command in its arguments (JSON) says that it reads."""
-    if reads(tool) or is_of(tool, PACED | IDLE):
+    if reads(tool) or (is_of(tool, _LOOKING | IDLE) and not is_of(tool, CHANGING)):
         return False
     if (command := _COMMAND.search(arguments[:_COMMAND_CHARS])) is None:
         return True

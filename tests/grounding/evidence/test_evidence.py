@@ -61,6 +61,8 @@ def calling(id: str, name: str, arguments: str = "{}") -> dict[str, Any]:
         ("cancel_order", '{"order": "A-12"}', True),
         ("get_order", '{"order": "A-13"}', False),
         ("job_status", "{}", False),
+        ("set_status", '{"state": "closed"}', True),
+        ("browser_click", '{"element": "Cancel order"}', True),
         ("bash", '{"command": "kubectl get pods -n billing"}', False),
         ("bash", '{"command": "kubectl get pods && kubectl delete pod web-1"}', True),
         ("bash", '{"command": "echo 410 > stock.txt"}', True),
