@@ -274,9 +274,7 @@ def _wrong_column(
     form = len(table.rows) == 1 and len(clause.records.places) == 1
     if clause.adds and value.kind == "number" and (len(elsewhere) != 1 or len(clause.rows) > 1 or right):
         return None
-    close = [
-        c for c in cells if not right and not elsewhere and _same_kind(table, value, c, cells) and _resembles(value.text, cells[c][0][1])
-    ]
+    close = [c for c in cells if not right and not elsewhere and _same_kind(table, value, c, cells) and _resembles(value, cells[c][0][1])]
     if len(close) == 1 and not clause.says_more(MAX_EXTRA):
         return close[0]
     if value.small and not _counts(clause, value, named):
@@ -299,11 +297,11 @@ def _wrong_column(
     return only[0] if len(only) == 1 and not elsewhere else None
 
 
-def _resembles(text: str, cell: Any) -> bool:
-    """Whether a value is a cell's with a digit changed, or two in each other's place."""
-    if not isinstance(cell, Quantity):
+def _resembles(value: _Value, cell: Any) -> bool:
+    """Whether a value is a cell's with a digit changed, or two in each other's place; 21 is not 2.9's."""
+    if not isinstance(cell, Quantity) or (value.number is not None and value.number.step != cell.step):
         return False
-    mine, theirs = (re.sub(r"\D", "", written) for written in (text, cell.text))
+    mine, theirs = (re.sub(r"\D", "", written) for written in (value.text, cell.text))
     if len(mine) != len(theirs) or len(mine) < 2 or mine == theirs:
         return False
     return sorted(mine) == sorted(theirs) or sum(a != b for a, b in zip(mine, theirs, strict=True)) == 1

@@ -405,6 +405,7 @@ HALLS = """| Room | Seats | Price per hour (€) | Opens | Booked |
         ("en", "The 40-seat Atrium opens at 8."),
         ("en", "Rounded, the Atrium costs 86 €."),
         ("en", "Loft has 5 too few seats for 17 people."),
+        ("en", "The seats of Loft, hall 21 on the plan, are 12."),
         ("en", "Per seat, Atrium and Loft both work out at 2 € an hour."),
         ("en", "Atrium opens at 08:00 and isn't cheap."),
         ("de", "Atrium bietet Seats für 30 Personen."),
@@ -413,3 +414,8 @@ HALLS = """| Room | Seats | Price per hour (€) | Opens | Booked |
 )
 def test_a_share_a_wish_an_hour_or_a_round_number_is_no_other_value(language: str, statement: str) -> None:
     assert verdict(statement, HALLS, language=language) is not False
+
+
+def test_a_number_of_a_name_is_no_decimal_with_another_digit() -> None:
+    coins = "find,metal,found by,weight (g)\nFind 59,gold,Keeley,4.4\nFind 21,billon,Old Tom,2.9"
+    assert verdict("The finder of Find 21 is Old Tom.", coins) is None
