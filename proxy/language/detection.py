@@ -41,7 +41,7 @@ def language(text: str, default: str = "en", min_probability: float = MIN_PROBAB
     return code if code and probability >= min_probability else default
 
 
-def language_of_evidence(text: str, default: str) -> str:
+def language_if_sure(text: str, default: str) -> str:
     """Its language where that is sure, for which a list of names or a table is too little; else `default`."""
     return language(text, default, SURE) if sum(map(str.isalpha, text[:MAX_CHARS])) >= SURE_LETTERS else default
 

@@ -32,14 +32,12 @@ from proxy.wire.dialect import Dialect
 from proxy.wire.http import asgi
 from proxy.wire.http.asgi import KeepAlive
 from proxy.wire.http.headers import ClientHeaders, RequestHints, following, returned_headers
-from proxy.wire.responses.items import may_name, named_in
+from proxy.wire.responses.items import SEARCH_SPEEDUP, may_name, named_in
 
 log = logging.getLogger("groundwire.endpoint")
 
 UNCHANGED_SPEEDUP = 20
 """Of a body in which nothing changed at most the extension is left out, at this many times the speed of writing it anew."""
-SEARCH_SPEEDUP = 16
-"""To look for some names in a body is so many times as fast as a pass that `run_in_thread_if_large` counts with."""
 KEEPING = "/responses"
 """The path of the API whose provider keeps conversations."""
 LINEAGE_TIMEOUT_S = 2.0

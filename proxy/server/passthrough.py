@@ -24,7 +24,7 @@ from proxy.wire.dialect import TokenCounting
 from proxy.wire.gemini.address import GENERATE, without_keys
 from proxy.wire.http import asgi
 from proxy.wire.http.headers import NOT_RETURNED_RAW, ClientHeaders, RequestHints, has_body, returned_headers
-from proxy.wire.responses.items import ids_of_body, may_name, named_in
+from proxy.wire.responses.items import SEARCH_SPEEDUP, ids_of_body, may_name, named_in
 from proxy.wire.translation.models import models_for
 from proxy.wire.translation.translate import API_OF_PATH
 
@@ -170,7 +170,7 @@ class Passthrough(Handler):
         body = await self._body(call)
         read = await self.decode(body, self._encoding) if self._encoding else body
         named, brought = await run_in_thread_if_large(len(read), named_in, read)
-        if self._services.clients.keyed and may_name(read):
+        if self._services.clients.keyed and await run_in_thread_if_large(len(read) // SEARCH_SPEEDUP, may_name, read):
             await run_in_thread_if_large(len(read), check_keys, read, "input")
         await owners.check(upstream, named, self._client, self.party, brought)
         return structs.replace(call, body=body)

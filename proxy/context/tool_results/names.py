@@ -19,17 +19,18 @@ CHANGING = frozenset((
     "put", "patch", "move", "rename", "run", "execute", "exec", "start", "stop", "submit", "apply", "buy", "pay", "order", "transfer",
     "upload", "save", "mark", "change", "reset", "install", "clear", "out", "checkout", "commit", "push", "replace", "and",
 ))
-PACED = frozenset((
-    "status", "poll", "polling", "progress", "health", "monitor", "watch", "scroll", "next", "previous", "prev", "press", "click", "tap",
-    "swipe", "step", "tick", "forward", "back", "advance", "continue",
-))
 _LOOKING = frozenset(("status", "poll", "polling", "progress", "health", "monitor", "watch"))
-"""Those of them that change nothing; a click may."""
+PACED = _LOOKING | frozenset((
+    "scroll", "next", "previous", "prev", "press", "click", "tap", "swipe", "step", "tick", "forward", "back", "advance", "continue",
+))
+"""Those who look change nothing; a click may."""
 IDLE = frozenset(("ping", "heartbeat", "keepalive", "alive", "sleep", "wait", "await", "noop", "yield"))
 _READING_COMMANDS = READING | _LOOKING | frozenset((
     "select", "logs", "log", "top", "diff", "ps", "df", "du", "pwd", "which", "whoami", "wc", "env", "date", "uptime", "free", "history",
     "version", "blame", "plan", "sort", "uniq", "awk", "jq", "curl", "dig", "nslookup", "test", "pytest", "lint", "rg", "tree",
 ))
+_RUNNING = frozenset(("run", "execute", "exec"))
+"""In names of tools that are given a command."""
 _CHANGING_COMMANDS = (CHANGING - {"order", "and", "out", "start", "run", "make", "book", "set"}) | frozenset((
     "rm", "mv", "cp", "mkdir", "touch", "chmod", "chown", "kill", "restart", "rollout", "scale", "drop", "alter", "truncate", "merge",
     "rebase", "switch", "tee", "dd", "prune", "down", "up", "deploy", "enable", "disable", "reload", "drain", "cordon",
@@ -65,7 +66,8 @@ def may_change(tool: str, arguments: str) -> bool:
     """Whether a call may have changed what was read before: neither its name nor the command in its arguments (JSON) says that it reads."""
     if reads(tool) or (is_of(tool, _LOOKING | IDLE) and not is_of(tool, CHANGING)):
         return False
-    if (command := _COMMAND.search(arguments[:_COMMAND_CHARS])) is None:
+    command = None if is_of(tool, CHANGING - _RUNNING) else _COMMAND.search(arguments[:_COMMAND_CHARS])
+    if command is None:
         return True
     words = [word.lower() for word in _COMMAND_WORD.findall(command[1])]
     return ">" in command[1] or _READING_COMMANDS.isdisjoint(words) or not _CHANGING_COMMANDS.isdisjoint(words)

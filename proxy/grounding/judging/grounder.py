@@ -21,7 +21,7 @@ from proxy.grounding.evidence.retrieval import EVIDENCE_CHARS
 from proxy.grounding.judging import labelling
 from proxy.grounding.judging.labelling import ClaimThresholds, OpenClaim
 from proxy.grounding.judging.reconsidering import reconsider_judgements
-from proxy.language.detection import SURE, language, language_of_evidence
+from proxy.language.detection import SURE, language, language_if_sure
 from proxy.offloop import OverBudget, each, run_in_thread_if_large
 from proxy.ports import Embedder, Verifier, knows
 from proxy.ports.deadline import within
@@ -186,7 +186,7 @@ class Grounder:
         for one, support in zip(asked, answers, strict=False):
             one.support = support
             if support is None:
-                both = one.language, language_of_evidence(one.selection.text, one.language)
+                both = one.language, language_if_sure(one.selection.text, one.language)
                 one.unread = next((tongue for tongue in both if not knows(self._verifier, tongue)), "")
                 one.error = UNKNOWN_LANGUAGE if one.unread else "not_judged"
 

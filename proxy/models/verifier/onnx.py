@@ -45,7 +45,7 @@ from numpy.typing import NDArray
 
 from proxy.errors import ModelUnavailable
 from proxy.exchange.judgements import ClaimPair, Support
-from proxy.language.detection import language_of_evidence
+from proxy.language.detection import language_if_sure
 
 FOLDER = Path(__file__).with_name("grounding_model")
 """The verifier that this package carries."""
@@ -154,7 +154,7 @@ class OnnxVerifier:
 
     def _reads(self, pair: ClaimPair) -> bool:
         """Whether it knows the languages of both texts: of a translation, the evidence's is another one."""
-        return self.knows(pair.language) and self.knows(language_of_evidence(pair.evidence, pair.language))
+        return self.knows(pair.language) and self.knows(language_if_sure(pair.evidence, pair.language))
 
     def _judge(self, pair: ClaimPair) -> Support:
         """What else is read of a pair is read beside the inference, which lets go of the interpreter."""

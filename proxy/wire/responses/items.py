@@ -273,6 +273,10 @@ _SAYS_ALONE = {
 """The same of types whose other fields are no more than a part of what the provider has under their id."""
 
 
+SEARCH_SPEEDUP = 16
+"""To look for some names in a body is so many times as fast as a pass that `run_in_thread_if_large` counts with."""
+
+
 def may_name(body: bytes) -> bool:
     """Whether it is worth reading."""
     lower = body.lower()

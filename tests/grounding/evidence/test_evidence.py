@@ -68,6 +68,8 @@ def calling(id: str, name: str, arguments: str = "{}") -> dict[str, Any]:
         ("bash", '{"command": "echo 410 > stock.txt"}', True),
         ("kubectl", '{"command": "rollout restart deploy/web"}', True),
         ("sql", '{"query": "SELECT * FROM orders ORDER BY total"}', False),
+        ("execute_sql", '{"query": "SELECT * FROM orders"}', False),
+        ("delete_rows", '{"query": "get old rows"}', True),
         ("sql", '{"query": "UPDATE orders SET total = 410"}', True),
         ("HassTurnOff", '{"name": "kitchen light"}', True),
         ("unsubscribe", '{"list": "autumn", "email": "ada@posteo.example"}', True),
