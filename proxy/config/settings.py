@@ -89,7 +89,7 @@ class _Upstream(Section, frozen=True, kw_only=True, tag_field="kind"):
     retries: Retries = Retries()
     """See ``retries``."""
     fallback: tuple[str, ...] = ()
-    """Upstreams to try, in order, when this one cannot be had, or does not answer in time."""
+    """Upstreams to try, in order, when this one cannot be had, does not answer in time, or refuses the proxy's key (401, 402, 403)."""
     max_concurrency: Positive = 256
     """Calls at a time in each worker, of which one party may have ``server.party_share``."""
     max_concurrency_everywhere: Count = 0

@@ -74,7 +74,19 @@ def make_resilient(
     )
     most, total_s = settings.max_concurrency_everywhere, settings.timeouts.total_s
     everywhere = partial(places.take, upstream.name, most, settings.timeouts.queue_s) if places is not None and most else None
-    return Resilient(translating, settings.retries, slots, settings.fallback, counters, total_s, figures, translating.takes, everywhere)
+    forwards = getattr(settings, "api_key", "") == "forward"
+    return Resilient(
+        translating,
+        settings.retries,
+        slots,
+        settings.fallback,
+        counters,
+        total_s,
+        figures,
+        translating.takes,
+        everywhere,
+        forwards=forwards,
+    )
 
 
 def model_settings(settings: Settings) -> Mapping[str, ModelSettings]:

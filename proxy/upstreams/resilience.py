@@ -2,8 +2,8 @@
 
 Wraps any `Upstream`. A reply with a status that may pass (`RETRIED`) or a connection error is tried again after a pause
 (exponential backoff with full jitter, or the server's own ``retry-after``), then at the fallbacks in turn. A time-out goes to the
-fallbacks at once: the same server would keep the client waiting as long again. What still fails goes to the client unchanged. Backoff:
-M. Brooker, "Exponential Backoff And Jitter", AWS Architecture Blog, 2015.
+fallbacks at once: the same server would keep the client waiting as long again; so does a refusal of the proxy's own key. What still
+fails goes to the client unchanged. Backoff: M. Brooker, "Exponential Backoff And Jitter", AWS Architecture Blog, 2015.
 """
 
 from __future__ import annotations
@@ -26,6 +26,8 @@ from proxy.ports.upstream import Call, Headers, Reply, Upstream, header_of
 RETRIED = frozenset((408, 429, 500, 502, 503, 504, *range(520, 525), 529))
 """Statuses of what may be over a moment later: those of HTTP, Cloudflare's for a server behind it (520 to 524), Anthropic's "overloaded"
 (529). ``x-should-retry`` of OpenAI and Anthropic has the last word."""
+FELL_BACK = RETRIED | {401, 402, 403}
+"""Statuses after which fallbacks are asked: also where the server refuses the proxy's own key, or wants money for it."""
 
 
 class Slots:
@@ -114,8 +116,12 @@ class Resilient:
         figures: UpstreamFigures | None = None,
         takes: Callable[[Call], bool] = lambda call: True,
         everywhere: Callable[[], Awaitable[Callable[[], None]]] | None = None,
+        *,
+        forwards: bool = False,
     ) -> None:
-        """`takes` tells whether a call can be put to its server at all; `everywhere` takes one of its places over all processes."""
+        """`takes` tells whether a call can be put to its server at all; `everywhere` takes one of its places over all processes;
+        `forwards` that the key is the client's, whom no fallback serves with another's.
+        """
         self.upstream = upstream
         self.name = upstream.name
         self.fallback = fallback
@@ -126,6 +132,7 @@ class Resilient:
         self._counters = counters
         self._figures = figures or _NoFigures()
         self._takes, self._everywhere = takes, everywhere
+        self._fell_back = RETRIED if forwards else FELL_BACK
 
     def send(self, call: Call, others: Mapping[str, Resilient]) -> Awaitable[Reply]:
         """Try this upstream, then those of its fallbacks that can take the call. Raises what the last one raised when none gave a reply.
@@ -153,7 +160,7 @@ class Resilient:
                 tries += error.attempts
             else:
                 tries += reply.attempts
-                following = next(waiting, None) if reply.status in RETRIED else None
+                following = next(waiting, None) if reply.status in candidate._fell_back else None
                 if following is None:
                     reply.attempts = tries
                     return reply

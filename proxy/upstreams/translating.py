@@ -5,8 +5,9 @@ server speaks goes on as it is, and so does every path that belongs to none. Wha
 client's field.
 
 The form that was asked for: events under another content type are a stream; a body where a stream was asked for becomes the API's events;
-events where a body was asked for are put together into it. An error object in place of an answer becomes a reply with an error's status, so
-that it is tried again, goes to a fallback and reaches the client as any other. What is neither goes on as it came.
+events where a body was asked for are put together into it. An error object in place of an answer, or as a stream's first event, becomes a
+reply with an error's status, so that it is tried again, goes to a fallback and reaches the client as any other. What is neither goes on as
+it came.
 """
 
 from __future__ import annotations
@@ -25,7 +26,7 @@ from proxy.config.settings import Api
 from proxy.errors import InvalidRequest, NotFound, ProxyError, UpstreamUnreachable
 from proxy.offloop import run_in_thread_if_large
 from proxy.ports.upstream import BodyReply, Call, Headers, Reply, Upstream, WrappedReply, is_event_stream, limit, read_whole
-from proxy.wire.api_errors import Failure, envelope, events_of, instead_of_answer, is_own
+from proxy.wire.api_errors import Failure, envelope, instead_of_answer, is_own, status_of
 from proxy.wire.bodies import exact
 from proxy.wire.gemini.address import KEY_HEADER
 from proxy.wire.sse import BOM, EventSplitter
@@ -37,6 +38,8 @@ _BLANK = b" \t\r\n" + BOM
 """What may stand in front of JSON, or of a stream."""
 _FIRST_LINE = re.compile(rb"(?:data|event|id|retry)?:")
 """What a stream of events begins with."""
+_NAMES_ERROR = b'"error'
+"""In every event that tells of one, ``response.failed`` too."""
 _ERROR = re.compile(rb'"(?:error|errors|detail)"\s*:\s*[{\["]')
 _ANSWERS: Mapping[Api, bytes] = {"chat": b'"choices"', "responses": b'"output"', "messages": b'"content"', "gemini": b'"candidates"'}
 _BAD_GATEWAY = 502
@@ -48,8 +51,6 @@ async def as_asked(sending: Awaitable[Reply], api: Api, call: Call, max_bytes: i
     if not 200 <= reply.status < 300:
         return reply
     events = is_event_stream(reply.headers)
-    if call.stream and events:
-        return _ReplyAsAsked(reply, api, call, max_bytes)
     try:
         if call.stream:
             return await _ReplyAsAsked(reply, api, call, max_bytes).open()
@@ -80,17 +81,17 @@ class _ReplyAsAsked(WrappedReply):
         self._pieces: AsyncIterator[bytes] | None = None
 
     async def open(self) -> _ReplyAsAsked:
-        """Find out what came where a stream was asked for; a body is read to its end."""
+        """Find out what came where a stream was asked for: its first piece is waited for, and a body is read to its end."""
         self._pieces = self._reply.chunks()
-        blank = bytearray()
-        async for piece in self._pieces:
-            blank += piece
-            limit(len(blank), self._max_bytes)
-            if piece.strip(_BLANK):
-                break
-        self._first = bytes(blank)
+        await self._read_first(lambda read: bool(read.strip(_BLANK)))
         if _begins_stream(self._first):
-            self.headers = _with_type(self.headers, _EVENTS)
+            if _NAMES_ERROR in self._first:
+                await self._read_first(lambda read: b"\n\n" in read or b"\r\n\r\n" in read)
+                if (found := _first_failure(self._api, self._first)) is not None:
+                    self._refuse(*found)
+                    return self
+            if not is_event_stream(self.headers):
+                self.headers = _with_type(self.headers, _EVENTS)
         else:
             await self.take(await self._read_remaining())
             if self.status == self._reply.status and self._body is not None:
@@ -108,13 +109,28 @@ class _ReplyAsAsked(WrappedReply):
         elif _may_fail(self._api, body):
             made = await run_in_thread_if_large(len(body), self._check_body, body)
         if isinstance(made, Failure):
-            self.status, own = made.status or _BAD_GATEWAY, is_own(self._api, body)
-            self._body = body if own else orjson.dumps(envelope(self._api, made, self.status))
+            self._refuse(made, body)
         else:
             self._body = made
+            if made is not body or is_event_stream(self.headers):
+                self.headers = _with_type(self.headers, _JSON)
+        return self
+
+    def _refuse(self, failure: Failure, body: bytes) -> None:
+        """Be the error that `body` tells of."""
+        self.status = status_of(failure) or _BAD_GATEWAY
+        self._body = body if is_own(self._api, body) else orjson.dumps(envelope(self._api, failure, self.status))
         if self._body is not body or is_event_stream(self.headers):
             self.headers = _with_type(self.headers, _JSON)
-        return self
+
+    async def _read_first(self, enough: Callable[[bytes], bool]) -> None:
+        """Read on until what has been read is `enough`, or all."""
+        assert self._pieces is not None
+        read = bytearray(self._first)
+        while not enough(bytes(read)) and (piece := await anext(self._pieces, None)) is not None:
+            read += piece
+            limit(len(read), self._max_bytes)
+        self._first = bytes(read)
 
     async def _read_remaining(self) -> bytes:
         assert self._pieces is not None
@@ -169,22 +185,10 @@ class _ReplyAsAsked(WrappedReply):
             body, self._body = self._body, b""
             yield body
             return
-        first, pieces = self._first, self._pieces or self._reply.chunks()
-        if first:
-            yield first
-        async for piece in pieces:
-            if not first and (first := piece).lstrip()[:1] in (b"{", b"["):  # a body by the name of a stream
-                self._first, self._pieces = piece, pieces
-                yield await self._body_as_events()
-                return
+        assert self._pieces is not None
+        yield self._first
+        async for piece in self._pieces:
             yield piece
-
-    async def _body_as_events(self) -> bytes:
-        body = await self._read_remaining()
-        found = await run_in_thread_if_large(len(body), self._check_body, body) if _may_fail(self._api, body) else body
-        if isinstance(found, Failure):
-            return events_of(self._api, found)
-        return await run_in_thread_if_large(len(body), self._events, body) or body
 
     async def close(self) -> None:
         """Give the connection up."""
@@ -220,6 +224,15 @@ def _failure_in(api: Api, payload: Mapping[str, Any]) -> Failure | None:
     if not failed and (api != "chat" and "type" in payload):
         return None
     return instead_of_answer("chat", found) or (Failure("the server failed") if failed else None)
+
+
+def _first_failure(api: Api, body: bytes) -> tuple[Failure, bytes] | None:
+    """The error that a stream begins with, and the event's data."""
+    for event in EventSplitter().feed(body):
+        if event.data is not None and (payload := payload_of(event)) is not None:
+            failure = _failure_in(api, payload)
+            return None if failure is None else (failure, event.data)
+    return None
 
 
 def _with_type(headers: Headers, kind: str) -> Headers:

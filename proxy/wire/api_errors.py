@@ -19,10 +19,7 @@ from msgspec import Struct
 
 from proxy.config.settings import Api
 from proxy.errors import ContextLengthExceeded, ProxyError
-from proxy.wire import sse
 from proxy.wire.bodies import object_in
-from proxy.wire.messages import events as messages_events
-from proxy.wire.responses import events as responses_events
 
 MAX_CHARS = 2000
 """Of a message: it is for a person."""
@@ -176,6 +173,11 @@ def instead_of_answer(api: Api, found: object) -> Failure | None:
     return next((one for error in errors if error and (one := failure_of({"error": error})) is not None), None)
 
 
+def status_of(failure: Failure) -> int:
+    """The HTTP status that an error names, by number or by its code; else 0."""
+    return failure.status or (ContextLengthExceeded.status if is_too_long(failure) else _BY_CODE.get(failure.code.lower(), 0))
+
+
 def error_event(data: bytes) -> dict[str, object] | None:
     """What a stream's event that is none of its API tells of an error; None for any other."""
     try:
@@ -230,21 +232,6 @@ def code_of(failure: Failure) -> str:
     return ContextLengthExceeded.code if is_too_long(failure) else failure.code or TYPES.get(failure.status) or "server_error"
 
 
-def events_of(client: Api, failure: Failure) -> bytes:
-    """The last events of a stream that ends with an error."""
-    code = code_of(failure)
-    message = failure.message or "the upstream failed"
-    if client == "chat":
-        return sse.encode(orjson.dumps({"error": {"message": message, "type": "server_error", "param": None, "code": code}})) + sse.DONE
-    if client == "messages":
-        long = code == ContextLengthExceeded.code
-        kind = TYPES.get(400 if long else failure.status, "api_error")
-        return messages_events.encode({"type": "error", "error": {"type": kind, "message": messages_words(message, long=long)}})
-    if client == "gemini":
-        return sse.encode(orjson.dumps(envelope("gemini", failure, failure.status or 500)))
-    return responses_events.encode({"type": "error", "code": code, "message": message, "param": None, "sequence_number": 0}, named=True)
-
-
 TYPES: Mapping[int, str] = {
     400: "invalid_request_error",
     401: "authentication_error",
@@ -261,6 +248,33 @@ TYPES: Mapping[int, str] = {
     529: "overloaded_error",
 }
 """The API's word for an error, by its status."""
+_BY_CODE: Mapping[str, int] = {
+    "invalid_request_error": 400,
+    "invalid_argument": 400,
+    "authentication_error": 401,
+    "invalid_api_key": 401,
+    "unauthenticated": 401,
+    "billing_error": 402,
+    "permission_error": 403,
+    "permission_denied": 403,
+    "not_found_error": 404,
+    "model_not_found": 404,
+    "not_found": 404,
+    "request_too_large": 413,
+    "rate_limit_error": 429,
+    "rate_limit_exceeded": 429,
+    "insufficient_quota": 429,
+    "resource_exhausted": 429,
+    "api_error": 500,
+    "server_error": 500,
+    "internal": 500,
+    "overloaded": 503,
+    "overloaded_error": 503,
+    "unavailable": 503,
+    "timeout_error": 504,
+    "deadline_exceeded": 504,
+}
+"""The status of an error that has only a word: OpenAI's, Anthropic's and, in small letters, Google's."""
 _LONG_WORDS = (
     "prompt is too long",  # Anthropic
     "exceed context limit",

@@ -154,12 +154,52 @@ async def test_an_error_among_events_for_a_client_that_wants_a_body(start: Start
 
 
 async def test_a_body_by_the_name_of_a_stream(start: Start) -> None:
-    for body, expected in ((completion("Hi."), b"Hi."), (ERROR, b"Too many")):
+    for body, status, begins, ends in (
+        (completion("Hi."), 200, b"data: ", b"data: [DONE]\n\n"),
+        (ERROR, 429, json.dumps(ERROR).encode(), b"}"),
+    ):
         async with start(reply(body, headers={"content-type": "text/event-stream"})) as proxy:
             got = await proxy.post(STREAM)
-        assert expected in got.body
-        assert got.body.startswith(b"data: ")
-        assert got.body.endswith(b"data: [DONE]\n\n")
+        assert (status, True, True) == (got.status, got.body.startswith(begins), got.body.endswith(ends))
+
+
+OVERLOADED = {"type": "error", "error": {"type": "overloaded_error", "message": "Overloaded"}}
+FIRST_EVENTS = [
+    ("chat", b'data: {"error": {"message": "Overloaded", "code": 503}}\n\n'),
+    ("chat", b': waits\n\ndata: {"error": {"message": "Overloaded", "code": "overloaded"}}\r\n\r\n'),
+    ("messages", b"event: error\ndata: " + json.dumps(OVERLOADED).encode() + b"\n\n"),
+    ("responses", b'event: error\ndata: {"type": "error", "code": "overloaded", "message": "Overloaded", "param": null}\n\n'),
+    ("responses", b'data: {"type":"response.failed","response":{"error":{"code":"overloaded","message":"Overloaded"},"output":[]}}\n\n'),
+    ("gemini", b'data: {"error": {"code": 503, "message": "Overloaded", "status": "UNAVAILABLE"}}\n\n'),
+]
+
+
+@pytest.mark.parametrize("cut", [False, True])
+@pytest.mark.parametrize("delivery", ["tap", "hold"])
+@pytest.mark.parametrize(("dialect", "event"), FIRST_EVENTS)
+async def test_an_error_as_first_event_is_one_before_the_first_byte(
+    dialect: str, event: bytes, delivery: str, cut: bool, start: Start
+) -> None:
+    request = next(one for name, one in SAYING if name == dialect)
+    path = "/v1" + DIALECTS[dialect].path
+    at = event.index(b"Over") + 2
+    events = stream([event[:at], event[at:]] if cut else [event])
+    options = "retries: {attempts: 1, base_s: 0.001}"
+    async with start(events, policy=policy(delivery), stages=ALL, kind=KINDS[dialect], upstream_options=options) as proxy:
+        refused = await proxy.post(request.streamed_request, path)
+        assert (503, 2, "upstream_error") == (refused.status, len(proxy.upstream.calls), refused.verdict)
+        assert "Overloaded" == refused.json["error"]["message"]
+        proxy.upstream.say(events, stream([request.events]))
+        got = await proxy.post(request.streamed_request, path)
+    assert (200, request.events) == (got.status, got.body)
+
+
+@pytest.mark.parametrize("delivery", ["tap", "hold"])
+async def test_an_error_behind_the_first_event_ends_the_stream(delivery: str, start: Start) -> None:
+    events = [*streamed(["Half "])[:2], b'data: {"error": {"message": "Gone", "code": 503}}\n\n']
+    async with start(stream([b"".join(events)]), policy=policy(delivery), stages=ALL) as proxy:
+        got = await proxy.post(STREAM)
+        assert (200, 1, True) == (got.status, len(proxy.upstream.calls), b"Half" in got.body and b"Gone" in got.body)
 
 
 CLOSED = "name: p\ndelivery: hold\nstages: [looks: {on_error: closed}]\n"

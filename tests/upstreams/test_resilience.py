@@ -241,6 +241,15 @@ async def test_a_chain_that_is_used_up_raises_the_last_error() -> None:
         await resilient(FakeUpstream("a", FakeReply(500)), fallback=("b",)).send(CALL, others)
 
 
+@pytest.mark.parametrize("status", [401, 402, 403])
+@pytest.mark.parametrize(("forwards", "expected"), [(False, 200), (True, None)])
+async def test_a_refused_key_goes_to_the_fallback_unless_it_is_the_clients(status: int, forwards: bool, expected: int | None) -> None:
+    first, other = FakeUpstream("a", FakeReply(status)), resilient(FakeUpstream("b", FakeReply(200)))
+    one = Resilient(first, QUICK, Slots(8, 8), ("b",), CountedNames(), forwards=forwards)
+    reply = await one.send(CALL, {"b": other})
+    assert (expected or status, 1) == (reply.status, len(first.calls))
+
+
 async def test_a_full_queue_goes_to_the_fallback() -> None:
     others = {"b": resilient(FakeUpstream("b", FakeReply(200)))}
     full = Slots(1, 0)

@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from proxy.wire.api_errors import Failure, code_in, envelope, events_of, failure_in, instead_of_answer
+from proxy.wire.api_errors import Failure, code_in, envelope, failure_in, instead_of_answer, status_of
 from tests.cost import below
 
 RAW = json.dumps({"error": {"message": "Context too long", "code": 400, "status": "INVALID_ARGUMENT"}})
@@ -112,8 +112,21 @@ def test_a_full_window_is_known_by_any_servers_words(message: str) -> None:
     body = json.dumps({"object": "error", "message": message, "type": "BadRequestError", "code": 400}).encode()
     assert "context_length_exceeded" == code_in(body) == envelope("responses", failure_in(body), 400)["error"]["code"]
     assert f"prompt is too long: {message}" == envelope("messages", failure_in(body), 400)["error"]["message"]
-    event = json.loads(events_of("messages", failure_in(body)).partition(b"data: ")[2])
-    assert {"type": "invalid_request_error", "message": f"prompt is too long: {message}"} == event["error"]
+
+
+@pytest.mark.parametrize(
+    ("failure", "expected"),
+    [
+        (Failure("No", "rate_limit_error", 503), 503),
+        (Failure("No", "rate_limit_error"), 429),
+        (Failure("No", "RESOURCE_EXHAUSTED"), 429),
+        (Failure("prompt is too long: 9 tokens", "api_error"), 400),
+        (Failure("No", "some_word"), 0),
+        (Failure("No"), 0),
+    ],
+)
+def test_the_status_that_an_error_names(failure: Failure, expected: int) -> None:
+    assert expected == status_of(failure)
 
 
 @pytest.mark.parametrize(

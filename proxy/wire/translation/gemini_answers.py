@@ -10,10 +10,9 @@ from typing import Any
 
 import orjson
 
-from proxy.errors import ContextLengthExceeded
 from proxy.exchange import Usage
 from proxy.wire.answers import end_of, number, usage_in
-from proxy.wire.api_errors import Failure, envelope
+from proxy.wire.api_errors import Failure, envelope, status_of
 from proxy.wire.bodies import exact_object
 from proxy.wire.gemini.answers import USAGE, block_reason, call_in, candidates_of, parts_of, to_whole, usage_written
 from proxy.wire.gemini.contents import call_part
@@ -25,13 +24,6 @@ from proxy.wire.translation.gemini_requests import SIGNED, signature
 from proxy.wire.translation.neutral import wrap
 
 _REASONS: Mapping[str, str] = {"stop": "STOP", "tool_calls": "STOP", "length": "MAX_TOKENS", "content_filter": "SAFETY"}
-_STATUSES: Mapping[str, int] = {
-    ContextLengthExceeded.code: ContextLengthExceeded.status,
-    "rate_limit_exceeded": 429,
-    "rate_limit_error": 429,
-    "overloaded": 503,
-    "overloaded_error": 503,
-}
 
 
 class GeminiReader:
@@ -95,8 +87,8 @@ class GeminiWriter:
             end = {"content": {"parts": [], "role": "model"}, "finishReason": self._reason, "index": 0}
             out.append(self._chunk(end, **{USAGE: usage_written(self._usage)}))
         elif isinstance(piece, pieces.StreamError):
-            status = _STATUSES.get(piece.code, 500)
-            out.append(encode_json(envelope("gemini", Failure(piece.message, piece.code), status)))
+            failure = Failure(piece.message, piece.code)
+            out.append(encode_json(envelope("gemini", failure, status_of(failure) or 500)))
         return b"".join(out)
 
     def _parts(self, piece: pieces.Piece) -> Iterator[dict[str, Any]]:
