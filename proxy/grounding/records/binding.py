@@ -180,7 +180,9 @@ def _is_moment(value: str) -> bool:
         return False
     read = read_value(value)
     places = [*((date.start, date.end) for date in read.dates), *((time.start, time.end) for time in read.times)]
-    return bool(places) and len(re.findall(r"[^\W\d_]{3,}", _without(value, places))) <= 1
+    if not places or _is_numbered(value, tokens(value)):
+        return False
+    return len(re.findall(r"[^\W\d_]{3,}", _without(value, places))) <= 1
 
 
 def _without(text: str, places: Sequence[tuple[int, int]]) -> str:
@@ -192,9 +194,14 @@ def _without(text: str, places: Sequence[tuple[int, int]]) -> str:
 def _content(value: str) -> tuple[str, ...]:
     """The words of a cell; without those that say nothing, unless nothing else is left."""
     found = tokens(value)
-    if len(found) == 2 and value[: len(found[0])].isupper() and (found[1].isdigit() or len(found[0]) == 1):
+    if _is_numbered(value, found) or (len(found) == 2 and value[:1].isupper() and len(found[0]) == 1):
         return found  # "OB 77" is a flight, and no German "ob"; "A check" is not any check
     return tuple(t for t in found if t not in listed("skipped")) or found
+
+
+def _is_numbered(value: str, found: Sequence[str]) -> bool:
+    """Whether a cell's words are capitals with a number: "VA 2040" is a flight, and no year."""
+    return len(found) == 2 and value[: len(found[0])].isupper() and found[1].isdigit()
 
 
 def _is_key(table: Table, column: int) -> bool:

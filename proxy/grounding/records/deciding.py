@@ -247,6 +247,10 @@ def _state(clause: Clause, i: int, spoken: frozenset[State], column: int) -> Fin
         return None
     if len(clause.table.rows) > 1 and not any(c != column or not clause.table.columns[c].name for c in clause.bound.groups):
         return None
+    if any(
+        text in tokens(f"{clause.table.columns[c].name} {cell}") for _, row in clause.rows for c, cell in row.values.items() if c != column
+    ):
+        return None  # of something else in the row: who comes to a meeting that is confirmed is "tentative"
     return Finding(False, text, value, r, at, "state")
 
 

@@ -45,6 +45,18 @@ SI-18,Lowell Bros,10,118.4,2026-03-06 11:15:37+00,HAJ
 SI-20,R. Adair,30,512.5,2026-03-09 08:29:10+00,LEJ"""
 WARDS = """- Ward 5C: beds 13, sister Sr. Ersoy, rounds 10:10
 - Ward 4A: beds 27, sister Sr. Tran, rounds 09:00"""
+SEATS = "flight,from,seat\nVA 318,Bio,14C\nVA 2040,Ort,31A\n"
+MEETINGS = """BEGIN:VEVENT
+SUMMARY:Kick-off
+ATTENDEE;PARTSTAT=DECLINED:Joost Velt
+STATUS:CONFIRMED
+END:VEVENT
+BEGIN:VEVENT
+SUMMARY:Pricing review
+ATTENDEE;PARTSTAT=TENTATIVE:Maud Ellery
+STATUS:CONFIRMED
+END:VEVENT
+"""
 FLIGHTS = """flight,gate,pilot,work
 OB 77,B1,Matsuda,A check
 TQ 318,C9,Lindgren,C check"""
@@ -151,6 +163,8 @@ def test_what_a_cell_says_and_nothing_else_is_supported(statement: str, evidence
         ("Then come SI-18 (Lowell Bros, HAJ) and SI-16 (Ferncroft School, LEJ).", INVOICES, "en"),
         ("Adair's invoice is not the only one from LEJ.", INVOICES, "en"),
         ("OB 77 boards at gate B1.", FLIGHTS, "en"),
+        ("On VA 2040 you have 31A.", SEATS, "en"),  # its number could be a year
+        ("Maud Ellery is tentative.", MEETINGS, "en"),
         ("The work on OB 77 is not a C check.", FLIGHTS, "en"),
         ("Tractor 1 has 5,720 hours on the meter.", METERS, "en"),
         ("P-12 no está anulado.", ORDERS, "es"),
