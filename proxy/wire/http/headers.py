@@ -180,6 +180,7 @@ _HOP_BY_HOP = frozenset(
     bytes.split(b"connection keep-alive proxy-authenticate proxy-authorization te trailer transfer-encoding upgrade host expect")
 )
 """RFC 9110 section 7.6.1, host, and expect (the server has answered it)."""
+_OF_THE_BODY = frozenset((b"content-encoding", b"content-length", b"content-type"))
 _MAX_HEADERS_BYTES = 65536
 _ACTS_ON_CLIENT = frozenset(
     str.split(
@@ -293,8 +294,9 @@ def has_body(scope: Scope) -> bool:
 
 
 def _connection_names(headers: Sequence[tuple[bytes, bytes]]) -> frozenset[bytes]:
-    """Headers that ``connection`` declares to be for this hop only."""
+    """Headers that ``connection`` declares to be for this hop only; not those that say how the body is to be read."""
+    found = frozenset[bytes]()
     for name, value in headers:
         if name == b"connection" and value.lower() not in (b"keep-alive", b"close"):
-            return frozenset(part.strip().lower() for part in value.split(b","))
-    return frozenset()
+            found |= {part.strip().lower() for part in value.split(b",")} - _OF_THE_BODY
+    return found
