@@ -160,6 +160,8 @@ _FIELD = re.compile(r"field `([^`]+)`|at `\$\.([^`]+)`")
 _LONE = re.compile("[\ud800-\udfff]")
 
 T = TypeVar("T")
+PRIVATE = {"cache-control": "no-store", "x-content-type-options": "nosniff"}
+"""Of every answer that is no page: nobody on the way keeps it, and no browser takes it for another type."""
 
 
 def json_answer(value: Any, status: int = 200) -> Response:
@@ -168,7 +170,7 @@ def json_answer(value: Any, status: int = 200) -> Response:
         body = orjson.dumps(value)
     except TypeError:
         body = _LONE.sub("\ufffd", json.dumps(value, ensure_ascii=False)).encode()
-    return Response(body, status, media_type="application/json")
+    return Response(body, status, PRIVATE, media_type="application/json")
 
 
 def objects(kind: str, *left_out: str) -> Callable[[Struct], dict[str, Any]]:
@@ -210,8 +212,7 @@ def listing(
 
 def download(content: bytes) -> Response:
     """Byte for byte; as a download, since it is not to be trusted."""
-    headers = {"content-disposition": "attachment", "x-content-type-options": "nosniff"}
-    return Response(content, media_type="application/octet-stream", headers=headers)
+    return Response(content, media_type="application/octet-stream", headers={**PRIVATE, "content-disposition": "attachment"})
 
 
 def limit_in(query: Mapping[str, str]) -> int:

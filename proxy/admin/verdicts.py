@@ -361,7 +361,6 @@ def _wait_s(request: Request) -> float:
 
 def _answer(verdict: ExchangeVerdict, status: int) -> Response:
     answer = json_answer(msgspec.to_builtins(verdict), status)
-    answer.headers["cache-control"] = "no-store"
     if status == 202:
         answer.headers["retry-after"] = "1"
     return answer

@@ -125,7 +125,7 @@ def _absent(settings: Settings) -> Iterator[str]:
     """
     for name, upstream in settings.upstreams.items():
         if isinstance(upstream, OpenAISettings) and not urlsplit(upstream.base_url).path.strip("/"):
-            yield f"  note: upstreams.{name}.base_url: has no path, as /v1: calls go to {upstream.base_url.rstrip('/')}/chat/completions"
+            yield f"  note: upstreams.{name}.base_url: has no path, as /v1: calls go to {upstream.place.rstrip('/')}/chat/completions"
         if isinstance(upstream, EmbeddedSettings) and not upstream.model_path and not default_model_path().exists():
             yield f"  note: upstreams.{name}: its model is not on this machine yet: groundwire fetch-model"
     for name, server in settings.mcp.servers.items():

@@ -12,6 +12,7 @@ from collections.abc import Container, Iterator, Mapping
 from datetime import date
 from pathlib import Path
 from typing import Annotated, Any, ClassVar, Literal
+from urllib.parse import urlsplit
 
 import msgspec
 from msgspec import Meta
@@ -128,6 +129,12 @@ class OpenAISettings(_Upstream, frozen=True, kw_only=True, tag="openai"):
     def spoken(self) -> tuple[Api, ...]:
         """As configured."""
         return self.apis
+
+    @property
+    def place(self) -> str:
+        """`base_url` as it may be shown: without a login and a query, which may hold a key."""
+        parts = urlsplit(self.base_url)
+        return parts._replace(netloc=parts.netloc.rpartition("@")[2], query="").geturl()
 
 
 class AnthropicSettings(OpenAISettings, frozen=True, kw_only=True, tag="anthropic"):
@@ -440,7 +447,7 @@ def spends(settings: Settings, name: str) -> bool:
     """Whether calls of the upstream `name`, or of one that stands in for it, are paid for with a key of the operator's."""
     upstream = settings.upstreams[name]
     if isinstance(upstream, OpenAISettings):
-        own = upstream.api_key not in ("", "forward") or bool(upstream.headers)
+        own = upstream.api_key not in ("", "forward") or bool(upstream.headers) or "@" in urlsplit(upstream.base_url).netloc
     else:
         own = isinstance(upstream, LiteLLMSettings) and (upstream.api_key or _ambient(upstream)) not in ("", "forward")
     return own or any(spends(settings, other) for other in upstream.fallback)

@@ -14,7 +14,7 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
 from fnmatch import fnmatchcase
 from typing import Any
@@ -91,6 +91,8 @@ _ENCODED, _ENCODED_BYTES = re.compile(rb"(?:data:[^,]{1,100},)?[\w+/=-]+"), 2000
 _MOST_TOKENS = 10**9
 """More than any request takes. An upstream may report anything, and a figure that no column holds would keep all that waits unsettled."""
 _KEYS_REMEMBERED = 10_000
+_OTHER_MODELS = ("models", "fallbacks")
+"""Fields by which OpenRouter and LiteLLM's proxy let another model answer than ``model``."""
 _PER = {"rpm": "requests a minute", "tpm": "tokens a minute", "concurrent": "requests at a time"}
 
 
@@ -187,6 +189,8 @@ class Admission:
         self.asked = self.ended = False
         """Whether an upstream was asked, and whether the request was settled."""
         self._model, self._input_tokens = "", 0
+        self._unseen_output_tokens: int | None = None
+        """Most tokens of an answer that the provider writes behind the request's back; None where the answer comes with the response."""
         self.usage: Usage | None = None
         """Of an answer that no dialect read, where it says so."""
         self.headers: RawHeaders = []
@@ -202,17 +206,23 @@ class Admission:
         """Whether somebody counts it."""
         return self._lease is not None
 
-    async def admit(self, request: Request, body: bytes, dialect: Dialect) -> None:
+    @property
+    def needs_one_reading(self) -> bool:
+        """Whether every reader has to find the same in a body: its model is looked at, or it is paid for by what stands in it."""
+        return bool(self._key.models) or self._counts_tokens
+
+    @property
+    def _counts_tokens(self) -> bool:
+        return any(subject.limits.tpm is not None or subject.limits.in_usd for subject in self._every.ring.subjects(self._key))
+
+    async def admit(self, request: Request, dialect: Dialect) -> None:
         """A request of a dialect."""
-        if self._key.models:  # another reader must find the same model in it
-            await run_in_thread_if_large(len(body), check_keys, body, dialect.conversation_field)
-        self._check_model(request.model)
+        self._check_model(request.model, request.params)
         subjects = self._every.ring.subjects(self._key)
         if not subjects:
             return
-        counts = any(subject.limits.tpm is not None or subject.limits.in_usd for subject in subjects)
         output = 0, 0
-        if counts:
+        if self._counts_tokens:
             info = self._every.tokens.model(self._upstream.upstream.catalogue_name(request.model))
             use = await self._every.tokens.count_request(request.messages, request.tools, request.wants, info)
             self._input_tokens = use.used_tokens
@@ -223,24 +233,36 @@ class Admission:
         """A body that no dialect reads, as of embeddings."""
         fields, tokens = await run_in_thread_if_large(len(body), _look_at, body)
         model = fields.get("model") if fields is not None else None
-        if self._key.models and body:
-            if not isinstance(model, str):
-                raise InvalidRequest("the key is for some models only, and this body names none that can be read", param="model")
+        if fields is not None and self.needs_one_reading:
             await run_in_thread_if_large(len(body), check_keys, body, "input")
-        self._check_model(check_model(model) if isinstance(model, str) else "")
+        if body:
+            self._check_model(check_model(model) if isinstance(model, str) else "", fields or {})
         if subjects := self._every.ring.subjects(self._key):
             self._input_tokens = tokens
             usual = (self._every.usual.get((self._key.name, self._model)) or 0) if body else 0
             await self._reserve(subjects, (usual, usual), dialect)
 
-    def _check_model(self, model: str) -> None:
+    def _check_model(self, model: str, fields: Mapping[str, Any]) -> None:
+        """Raises `InvalidRequest`, `PolicyNotAllowed`. `fields` are the body's."""
         self._model = model
-        if model and self._key.models and not any(fnmatchcase(model, pattern) for pattern in self._key.models):
-            raise PolicyNotAllowed(f"the key {self._key.name!r} may not use the model {model[:100]!r}", param="model")
+        if self._key.models:
+            if not model:
+                raise InvalidRequest("the key is for some models only, and this body names none that can be read", param="model")
+            if not any(fnmatchcase(model, pattern) for pattern in self._key.models):
+                raise PolicyNotAllowed(f"the key {self._key.name!r} may not use the model {model[:100]!r}", param="model")
+        if self.needs_one_reading and (others := next((name for name in _OTHER_MODELS if fields.get(name)), "")):
+            message = f"{others}: another model may answer then, and the key {self._key.name!r} is limited to models or in what it may take"
+            raise PolicyNotAllowed(message, param=others)
 
     def _output(self, request: Request, most: int | None) -> tuple[int, int]:
-        """Tokens of the answer: as many as it may have, and as it probably has."""
+        """Tokens of the answer: as many as it may have, and as it probably has. Raises `InvalidRequest`."""
         asked, usual = request.wants.max_output_tokens, self._every.usual.get((self._key.name, request.model))
+        if request.params.get("background") is True:
+            self._unseen_output_tokens = asked or most
+            if self._unseen_output_tokens is None:
+                message = "a response in the background counts with all that it may take, and this model has no limit that is known here"
+                raise InvalidRequest(f"{message}: give one", param=request.wants.limit_field)
+            return self._unseen_output_tokens, self._unseen_output_tokens
         expected = min(most or _FIRST_OUTPUT_TOKENS, _FIRST_OUTPUT_TOKENS) if usual is None else usual
         choices = max(1, request.wants.choices)
         return (asked or expected) * choices, min(asked or expected, expected) * choices
@@ -310,6 +332,8 @@ class Admission:
         if answer is None or finished.usage is None:
             return Usage(self._input_tokens, 0), False
         found = _possible(finished.usage)
+        if found.estimated and self._unseen_output_tokens is not None:  # it goes on being written, whoever reads it
+            return Usage(max(self._input_tokens, found.prompt_tokens), self._unseen_output_tokens), True
         if not exchange.attempts.several:
             self._learn(exchange, found, len(answer.choices))
         return found, True
@@ -335,7 +359,7 @@ def _possible(usage: Usage) -> Usage:
     """What an upstream reports, as far as it can be true."""
     told = usage.prompt_tokens, usage.completion_tokens, usage.cached_tokens, usage.written_tokens
     prompt, completion, cached, written = (min(max(0, tokens), _MOST_TOKENS) for tokens in told)
-    return Usage(prompt, completion, cached, written)
+    return Usage(prompt, completion, cached, written, estimated=usage.estimated)
 
 
 def without_upstreams(headers: Sequence[tuple[str, str]]) -> list[tuple[str, str]]:

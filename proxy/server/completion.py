@@ -61,13 +61,15 @@ class Completion(Handler):
         body = dialect.merge_address(body, self.path)
         request = await self._parse(dialect, body)
         dialect = self._dialect or dialect
-        if self._admission is not None:
-            await self._admission.admit(request, body, dialect)
         self._is_owned = dialect.path == KEEPING and self.route.keeps_for_operator and not self._translates
-        if self._is_owned:
-            await self._check_owner(dialect, body)
-        elif self._policy.judges:
+        names = self._is_owned and await run_in_thread_if_large(len(body) // SEARCH_SPEEDUP, may_name, body)
+        limited = self._admission is not None and self._admission.needs_one_reading
+        if self._policy.judges or limited or (names and self._services.clients.keyed):
             await run_in_thread_if_large(len(body), check_keys, body, dialect.conversation_field)
+        if self._admission is not None:
+            await self._admission.admit(request, dialect)
+        if names:
+            await self._check_owner(body)
         pipeline, found = self._policy.pipeline, None
         if pipeline.stages or self._translates:
             request, found = await self._join_history(request)
@@ -81,14 +83,10 @@ class Completion(Handler):
         ask = partial(self._ask, exchange, dialect, headers.forwarded)
         await self._deliver(exchange, dialect, await ask(), ask)
 
-    async def _check_owner(self, dialect: Dialect, body: bytes) -> None:
-        """Raises `NotFound` where it goes on from what is another client's, `InvalidRequest` where that can be read in two ways."""
-        names = await run_in_thread_if_large(len(body) // SEARCH_SPEEDUP, may_name, body)
-        if self._policy.judges or (names and self._services.clients.keyed):
-            await run_in_thread_if_large(len(body), check_keys, body, dialect.conversation_field)
-        if names:
-            named, brought = await run_in_thread_if_large(len(body), named_in, body)
-            await self._services.owners.check(self.route.upstream.name, named, self._client, self.party, brought)
+    async def _check_owner(self, body: bytes) -> None:
+        """Raises `NotFound` where it goes on from what is another client's."""
+        named, brought = await run_in_thread_if_large(len(body), named_in, body)
+        await self._services.owners.check(self.route.upstream.name, named, self._client, self.party, brought)
 
     async def _run_request_stages(self, exchange: Exchange, found: Verdict | None) -> None:
         """The stages look at the request; `found` is what is to be said of its history."""

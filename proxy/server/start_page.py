@@ -106,5 +106,5 @@ def welcome(page: StartPage) -> list[str]:
 
 def _kind(upstream: UpstreamSettings) -> str:
     if isinstance(upstream, OpenAISettings):
-        return f"{upstream.__struct_config__.tag}, {upstream.base_url}"
+        return f"{upstream.__struct_config__.tag}, {upstream.place}"
     return str(upstream.__struct_config__.tag)

@@ -181,14 +181,15 @@ class Reach:
 
     def _ask(self, name: str, base_url: str) -> None:
         parts = urlsplit(base_url)
+        where = parts.netloc.rpartition("@")[2]
         try:
             address = parts.hostname or "", parts.port or (443 if parts.scheme == "https" else 80)
             self._connect(address, timeout=_CONNECT_S).close()
         except TimeoutError:
-            self._notes[name] = f"no answer from {parts.netloc}: check base_url and the network"
+            self._notes[name] = f"no answer from {where}: check base_url and the network"
         except (OSError, ValueError) as error:
             reason = getattr(error, "strerror", None) or str(error)
-            self._notes[name] = f"cannot be reached ({parts.netloc}: {reason.lower()}): check base_url"
+            self._notes[name] = f"cannot be reached ({where}: {reason.lower()}): check base_url"
 
     def notes(self, wait_s: float) -> dict[str, str]:
         """By upstream, what is wrong; waits for at most `wait_s` for those that have not answered yet."""

@@ -22,6 +22,8 @@ from mcp_types.methods import validate_server_result
 from pydantic import ValidationError
 from yarl import URL
 
+from proxy.wire.http.encodings import PLAIN
+
 
 class _BoundedBody(httpx2.AsyncByteStream):
     """A body that breaks off past `most` bytes."""
@@ -43,7 +45,9 @@ class _BoundedBody(httpx2.AsyncByteStream):
 
 
 class _BoundedTransport(httpx2.AsyncHTTPTransport):
-    """Bounds every body but event streams, whose events the MCP client bounds itself."""
+    """Bounds every body but event streams, whose events the MCP client bounds itself. A compressed one, which nobody asked for, could stand
+    for any number of bytes.
+    """
 
     def __init__(self, most: int, proxy: httpx2.Proxy | None) -> None:
         super().__init__(proxy=proxy)
@@ -52,6 +56,9 @@ class _BoundedTransport(httpx2.AsyncHTTPTransport):
     async def handle_async_request(self, request: httpx2.Request) -> httpx2.Response:
         """As the base class's."""
         response = await super().handle_async_request(request)
+        if response.headers.get("content-encoding", "").strip().lower() not in PLAIN:
+            await response.aclose()
+            raise httpx2.DecodingError("the answer is compressed, which was not asked for")
         if not response.headers.get("content-type", "").startswith("text/event-stream"):
             assert isinstance(response.stream, httpx2.AsyncByteStream)
             response.stream = _BoundedBody(response.stream, self._most)
@@ -61,7 +68,9 @@ class _BoundedTransport(httpx2.AsyncHTTPTransport):
 def bounded_client(url: str, headers: Mapping[str, str], timeout_s: float, most_bytes: int) -> httpx2.AsyncClient:
     """A client for the server at `url`. Raises `proxies.BadProxy`."""
     timeout = httpx2.Timeout(min(10.0, timeout_s), read=max(timeout_s, 300.0))
-    return httpx2.AsyncClient(headers=dict(headers), timeout=timeout, transport=_BoundedTransport(most_bytes, _proxy_to(url)))
+    return httpx2.AsyncClient(
+        headers={**headers, "accept-encoding": "identity"}, timeout=timeout, transport=_BoundedTransport(most_bytes, _proxy_to(url))
+    )
 
 
 def _proxy_to(url: str) -> httpx2.Proxy | None:

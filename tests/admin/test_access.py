@@ -4,6 +4,7 @@ from starlette.requests import HTTPConnection
 from proxy.admin.access import AdminAuth, check_admin_key
 from proxy.errors import InvalidApiKey, PolicyNotAllowed
 from proxy.ledger import Ledger
+from tests.conftest import Start
 
 
 def connection(peer: str | None, **headers: str) -> HTTPConnection:
@@ -44,3 +45,10 @@ def test_a_decision_behind_a_proxy_that_changes_the_host_is_refused_with_the_rea
     with pytest.raises(PolicyNotAllowed) as refused:
         AdminAuth("s3cret", Ledger()).check_origin(connection("10.0.0.5", **headers))
     assert told == ("reverse proxy" in refused.value.message)
+
+
+@pytest.mark.parametrize("path", ["records", "keys", "quarantine", "report", "records/none", "scratchpad/none"])
+async def test_nobody_on_the_way_keeps_an_answer_of_the_operators_api(path: str, start: Start) -> None:
+    async with start() as proxy:
+        headers = (await proxy.get(f"/groundwire/v1/{path}")).headers
+    assert ("no-store", "nosniff") == (headers["cache-control"], headers["x-content-type-options"])

@@ -124,7 +124,8 @@ async def test_its_content_can_be_had_byte_for_byte_as_a_download(start: Start, 
         (item,) = await put(proxy, {"content": content})
         answer = await proxy.get(f"{PATH}/{item.id}/content")
     assert (content, "application/octet-stream") == (answer.body, answer.headers["content-type"])
-    assert ("attachment", "nosniff") == (answer.headers["content-disposition"], answer.headers["x-content-type-options"])
+    names = ("content-disposition", "x-content-type-options", "cache-control")
+    assert ["attachment", "nosniff", "no-store"] == [answer.headers[name] for name in names]
 
 
 # ---- deciding ----

@@ -50,6 +50,15 @@ async def test_headers_that_act_on_clients_stay_behind(start: Start, path: str) 
     )
 
 
+@pytest.mark.parametrize("kind", ["text/html", "image/svg+xml", "", "application/json, text/html", "application/json"])
+@pytest.mark.parametrize("path", ["/v1/chat/completions", "/v1/models", "/v1/conversations/c1"])
+async def test_a_page_of_the_upstreams_has_no_origin_and_runs_nothing(path: str, kind: str, start: Start) -> None:
+    async with start(reply(b"<script>fetch('/dashboard')</script>", headers={"content-type": kind})) as proxy:
+        got = await (proxy.post() if path == "/v1/chat/completions" else proxy.get(path))
+    shown = None if kind == "application/json" else "sandbox", None if kind == "application/json" else "nosniff"
+    assert (200, shown) == (got.status, (got.headers.get("content-security-policy"), got.headers.get("x-content-type-options")))
+
+
 async def test_a_client_does_not_name_another_method_or_path(start: Start) -> None:
     names = ("x_http_method_override", "x_http_method", "x_method_override", "x_original_url", "x_rewrite_url")
     async with start(reply(completion())) as proxy:

@@ -253,9 +253,40 @@ async def test_a_key_is_for_some_models(start: Start) -> None:
         allowed, other = await proxy.post(**BEARER), await proxy.post({**CHAT, "model": "o3"}, **BEARER)
         embedded = await proxy.post({"model": "text-embedding-3-small", "input": "x"}, "/v1/embeddings", **BEARER)
         none = await proxy.post({"input": "Hi"}, "/v1/responses", **BEARER)
+        stored = await proxy.post({"input": "Hi", "prompt": {"id": "pmpt_1"}}, "/v1/responses", **BEARER)
         twice = await proxy.post(b'{"model": "gpt-4o", "model": "o3", "messages": [{"role": "user", "content": "Hi"}]}', **BEARER)
-    assert [200, 403, 403, 400, 400] == [answer.status for answer in (allowed, other, embedded, none, twice)]
+    assert [200, 403, 403, 400, 400, 400] == [answer.status for answer in (allowed, other, embedded, none, stored, twice)]
     assert 1 == len(proxy.upstream.calls)
+
+
+@pytest.mark.parametrize(("limits", "more"), [("{}", ", models: ['gpt-4o*']"), ("{usd_per_day: 1}", ""), ("{tpm: 1000}", "")])
+async def test_a_limited_key_names_one_model_that_every_reader_finds(limits: str, more: str, start: Start) -> None:
+    async with start(config=keys(limits, more)) as proxy:
+        twice = await proxy.post(b'{"model": "o3", "model": "gpt-4o", "messages": [{"role": "user", "content": "Hi"}]}', **BEARER)
+        passed = await proxy.post(b'{"model": "o3", "model": "gpt-4o", "input": "Hi"}', "/v1/embeddings", **BEARER)
+        named = [await proxy.post({**CHAT, name: ["o3"]}, **BEARER) for name in ("models", "fallbacks")]
+    assert ([400, 400, 403, 403], []) == ([one.status for one in (twice, passed, *named)], proxy.upstream.calls)
+
+
+QUEUED = {"id": "resp_1", "object": "response", "status": "queued", "background": True, "model": "gpt-4o", "output": [], "usage": None}
+
+
+@pytest.mark.parametrize(("more", "most"), [({"max_output_tokens": 700}, 700), ({}, 16_384)], ids=["the client's limit", "the model's"])
+async def test_a_response_in_the_background_counts_with_all_that_it_may_take(more: dict[str, int], most: int, start: Start) -> None:
+    async with start(reply(QUEUED), config=keys("{tpm: 20000}")) as proxy:
+        first = await proxy.post({**RESPONSES, "background": True, **more}, "/v1/responses", **BEARER)
+        left = await standing(proxy.app)
+        again = await proxy.post({**RESPONSES, "background": True, "max_output_tokens": 19_900}, "/v1/responses", **BEARER)
+        unknown = await proxy.post({**RESPONSES, "background": True, "model": "own-model"}, "/v1/responses", **BEARER)
+    assert [200, 429, 400] == [one.status for one in (first, again, unknown)]
+    assert most < left.tokens < most + 20  # those of its prompt
+
+
+async def test_a_response_in_the_background_that_is_read_to_its_end_counts_with_what_it_took(start: Start) -> None:
+    answer = {**QUEUED, "status": "completed", "usage": {"input_tokens": 9, "output_tokens": 2, "total_tokens": 11}}
+    async with start(reply(answer), config=keys("{tpm: 20000}")) as proxy:
+        await proxy.post({**RESPONSES, "background": True}, "/v1/responses", **BEARER)
+        assert 11 == (await standing(proxy.app)).tokens
 
 
 async def test_a_key_expires(start: Start) -> None:

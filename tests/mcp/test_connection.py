@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import gzip
 import logging
 import os
 import signal
@@ -12,6 +13,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
+import httpx2
 import pytest
 from mcp.server.mcpserver import Context
 from mcp.types import CallToolResult, ListToolsResult, Tool, ToolListChangedNotification
@@ -223,3 +225,12 @@ async def test_a_server_is_asked_through_the_environments_forward_proxy(monkeypa
     assert head.startswith(b"post http://mcp.example.test/mcp http/1.1\r\n")
     assert b"\r\nproxy-authorization: basic dxm6chc=" in head
     assert (1, 1) == (server.connections, direct.connections)
+
+
+async def test_an_answer_that_is_compressed_is_refused_before_it_is_there() -> None:
+    bomb = gzip.compress(bytes(50_000_000))
+    head = b"HTTP/1.1 200 OK\r\ncontent-type: application/json\r\ncontent-encoding: gzip\r\ncontent-length: %d\r\n\r\n" % len(bomb)
+    async with saying(head + bomb) as server, bounded_client(server.url, {}, 5.0, 100_000) as http:
+        with pytest.raises(httpx2.DecodingError, match="compressed"):
+            await http.post(server.url, content=b"{}")
+    assert b"\r\naccept-encoding: identity\r\n" in bytes(server.received).lower()

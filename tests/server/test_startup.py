@@ -12,7 +12,7 @@ from proxy.config.settings import ServerSettings, load_settings
 from proxy.errors import ConfigError
 from proxy.server import startup
 from proxy.server.start_page import start_page, welcome
-from proxy.server.startup import check_exposure, effective_server
+from proxy.server.startup import Reach, check_exposure, effective_server
 from tests.processes import write_config
 
 HEAVY = ("litellm", "torch", "transformers", "onnxruntime", "tokenizers", "openai", "numpy", "faiss", "tiktoken", "httpx")
@@ -62,7 +62,7 @@ import asyncio, sys
 from proxy.app import App
 from proxy.cli.start_page import announcer
 from proxy.config.settings import load_settings
-from proxy.server.startup import Starting
+from proxy.server.startup import Reach, Starting
 
 async def main():
     settings = load_settings(sys.argv[1])
@@ -149,6 +149,14 @@ def test_the_welcome_shows_where_a_key_goes_only_if_there_are_keys(tmp_path: Pat
     assert "-H 'authorization: Bearer KEY'" in welcome(start_page(load_settings(config, {}), ServerSettings(), 80))[-1]
 
 
+def test_what_is_said_at_the_start_has_no_login_and_no_key_of_a_base_url(tmp_path: Path) -> None:
+    settings = load_settings(write_config(tmp_path, "http://user:s3cret@127.0.0.1:1/v1?api-key=s3cret"), {})
+    said = "\n".join([*welcome(start_page(settings, ServerSettings(), 80)), *Reach(settings).notes(10).values()])
+    assert "-> main (openai, http://127.0.0.1:1/v1), policy" in said
+    assert "cannot be reached (127.0.0.1:1: " in said
+    assert "s3cret" not in said
+
+
 @pytest.mark.parametrize(
     ("server", "config", "refused"),
     [
@@ -166,6 +174,14 @@ def test_an_address_of_the_network_needs_client_keys_where_the_operators_key_is_
     path.write_text(path.read_text() + config)
     settings = load_settings(path, {})
     with pytest.raises(ConfigError, match="spends the key of main") if refused else nullcontext():
+        check_exposure(settings, settings.server)
+
+
+def test_a_login_in_the_base_url_is_a_key_of_the_operators(tmp_path: Path) -> None:
+    path = write_config(tmp_path, "http://user:s3cret@127.0.0.1:1/v1", "{host: 0.0.0.0}")
+    path.write_text(path.read_text().replace("api_key: sk-upstream-secret", "api_key: ''"))
+    settings = load_settings(path, {})
+    with pytest.raises(ConfigError, match="spends the key of main"):
         check_exposure(settings, settings.server)
 
 

@@ -5,6 +5,7 @@ import json
 import subprocess
 import sys
 from collections.abc import AsyncIterator
+from contextlib import suppress
 from typing import Any
 
 import pytest
@@ -16,6 +17,7 @@ from proxy.ports.upstream import Call, Upstream
 from proxy.upstreams.litellm import _MODEL, LiteLLMUpstream
 from proxy.upstreams.litellm_answers import clean_answer, clean_chunk, error_reply, scrubber, without_secrets
 from proxy.upstreams.translating import Translating
+from tests.upstreams.http1.raw_server import OK, saying
 
 KEY = "sk-the-operators-key"
 CLIENT_KEY = "sk-the-clients-own-key"
@@ -361,6 +363,19 @@ class TestProvider:
     async def test_a_full_window_has_its_code(self, upstream: LiteLLMUpstream) -> None:
         status, content = await answer(upstream, call(ask("long")))
         assert (400, "context_length_exceeded") == (status, content["error"]["code"])
+
+    @pytest.mark.parametrize("prefix", ["gemini/", "ollama/", "mistral/"])
+    async def test_what_a_client_names_in_this_network_is_not_fetched(self, prefix: str, unused_tcp_port: int) -> None:
+        upstream = LiteLLMUpstream("other", settings(f"http://127.0.0.1:{unused_tcp_port}", model_prefix=prefix))
+        await upstream.start()
+        async with saying(OK) as inside:
+            parts = {"type": "image_url", "image_url": {"url": inside.url}}, {"type": "file", "file": {"file_id": inside.url}}
+            for part in (*parts, {"type": "image_url", "image_url": {"url": "file:///etc/hostname"}}):
+                with suppress(UpstreamUnreachable):
+                    asked = ask(messages=[{"role": "user", "content": [{"type": "text", "text": "What is it?"}, part]}])
+                    assert 400 == (await answer(upstream, call(asked)))[0]
+        await upstream.stop()
+        assert 0 == inside.connections
 
     async def test_no_key_in_messages(self, upstream: LiteLLMUpstream) -> None:
         status, content = await answer(upstream, call(ask("leaky")))

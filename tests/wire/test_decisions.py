@@ -1,5 +1,6 @@
 """Requests for decisions as clients of both shapes send them, and answers in the form that their documentation and SDKs have."""
 
+import gzip
 import json
 from typing import Any
 
@@ -9,7 +10,18 @@ from hypothesis import strategies as st
 
 from proxy.errors import ContextLengthExceeded, InvalidRequest
 from proxy.ports.decisions import Answer, Decision, Question
-from proxy.wire.decisions.asked import DecisionClient, GeminiShape, OpenAIShape, SystemOneShape, answer, billing_of, fields_of
+from proxy.wire.decisions import asked
+from proxy.wire.decisions.asked import (
+    Billing,
+    DecisionClient,
+    GeminiShape,
+    OpenAIShape,
+    SystemOneShape,
+    answer,
+    billing_of,
+    fields_of,
+    read_billing,
+)
 from proxy.wire.decisions.served import DecisionServer, OpenAIServed, ServedCall, SystemOneServed
 
 OPENAI: dict[str, Any] = {
@@ -317,3 +329,10 @@ def test_whatever_a_server_answers_each_question_has_probabilities_or_a_problem(
         if one.probabilities:
             assert set(question.options) == set(one.probabilities)
             assert abs(sum(one.probabilities.values()) - 1) < 1e-9
+
+
+def test_of_a_compressed_answer_no_more_is_read_than_one_can_be_long(monkeypatch: pytest.MonkeyPatch) -> None:
+    body = gzip.compress(b'{"usage": {"prompt_tokens": 7}, "model": "m", "x": "' + b"a" * 3_000_000 + b'"}')
+    assert "m" == read_billing(body, "gzip").model
+    monkeypatch.setattr(asked, "MOST_DECODED_BYTES", 1_000_000)
+    assert Billing() == read_billing(body, "gzip")

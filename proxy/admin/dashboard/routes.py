@@ -17,7 +17,7 @@ from starlette.requests import Request
 from starlette.responses import RedirectResponse, Response, StreamingResponse
 from starlette.routing import Route
 
-from proxy.admin.access import AdminAuth, number_in, require
+from proxy.admin.access import PRIVATE, AdminAuth, number_in, require
 from proxy.admin.dashboard import lists
 from proxy.admin.dashboard.compare import compare_page
 from proxy.admin.dashboard.entrance import Entrance, fields_of, form_body
@@ -329,8 +329,7 @@ class Dashboard:
             status, found = 200, await self._news.since(at, request.query_params.get("after", ""))
         except StoreUnavailable as error:
             status, found = 503, {"problem": str(error)}
-        headers = {"cache-control": "no-store", "x-content-type-options": "nosniff"}
-        return Response(msgspec.json.encode(found), status, headers, media_type="application/json")
+        return Response(msgspec.json.encode(found), status, PRIVATE, media_type="application/json")
 
     def _first_call(self, request: Request) -> str:
         """A command that makes the first exchange."""

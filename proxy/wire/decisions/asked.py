@@ -19,15 +19,18 @@ from typing import Any, Protocol
 import orjson
 from msgspec import Struct
 
+from proxy.errors import ProxyError
 from proxy.exchange import Usage
 from proxy.ports.decisions import YES_NO, Answer, Question
 from proxy.wire.bodies import object_of
-from proxy.wire.http.encodings import Decoder, Undecodable
+from proxy.wire.http.encodings import decode_body
 
 _ROUNDING = 0.005
 """Of one probability with two decimals, as OpenRouter passes them on; what is not rounded is far nearer."""
 _LEAST, _MOST = 0.02, 0.05
 """How far a sum may lie from one, whatever the number of options."""
+MOST_DECODED_BYTES = 2**24
+"""Of an answer that is passed on as it came, compressed: one of these models is far shorter."""
 _MAX_QUOTED_CHARS = 80
 """Characters of a server's value that a problem quotes."""
 
@@ -110,11 +113,12 @@ def fields_of(body: bytes) -> Mapping[str, Any]:
 
 
 def read_billing(body: bytes, encoding: str = "") -> Billing:
-    """What the answer in these bytes says, as they came; nothing where they are none, or of an encoding that is not read."""
+    """What the answer in these bytes says, as they came; nothing where they are none, or of an encoding that is not read, or stand for more
+    than `MOST_DECODED_BYTES`.
+    """
     try:
-        decoder = Decoder(encoding) if encoding.lower() not in ("identity", "") else None
-        return billing_of(fields_of(b"".join(decoder.pieces(body)) if decoder is not None else body))
-    except (ValueError, RecursionError, Undecodable):
+        return billing_of(fields_of(decode_body(body, encoding, MOST_DECODED_BYTES)))
+    except (ValueError, RecursionError, ProxyError):
         return Billing()
 
 

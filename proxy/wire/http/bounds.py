@@ -1,9 +1,10 @@
 """uvicorn's HTTP protocol with what it leaves open: how much a client may send before it is read, how slowly, how many at once.
 
-uvicorn collects a request's line and headers whatever their size, waits for them for ever, takes every connection, and waits for ever
-for a client to read. Here headers are counted as they come (431), headers and bodies have to make progress (408), so does the reading of
-what is written (the connection ends), and past its address's share of the connections (`connections`) a request is a 503, but for those
-that ask how the server is. RFC 9110 section 15.5, RFC 6585 section 5.
+uvicorn collects a request's line, headers and trailers whatever their size, gives trailers out as headers, waits for all for ever, takes
+every connection, and waits for ever for a client to read. Here headers, and what behind them is no body, are counted as they come (431),
+trailers are dropped, headers and bodies have to make progress (408), so does the reading of what is written (the connection ends), and past
+its address's share of the connections (`connections`) a request is a 503, but for those that ask how the server is. RFC 9110 section 15.5,
+RFC 6585 section 5.
 
 httptools leaves the body of a request that asks for another protocol unread, as if it were of that. Java's clients ask for HTTP/2 (``h2c``)
 with each first request; it is read anew as what it is otherwise (RFC 9110 section 7.8).
@@ -64,6 +65,8 @@ class BoundedProtocol(WatchesReader, HttpToolsProtocol):
     ) -> None:
         super().__init__(config, server_state, app_state, _loop)
         self._header_bytes = self._body_bytes = 0
+        self._quiet_bytes = 0
+        """Received since the headers, or since the last byte of a body."""
         self._in_headers = True
         """Whether what comes next belongs to a request's line or headers."""
         self._waiting: asyncio.TimerHandle | None = None
@@ -166,7 +169,10 @@ class BoundedProtocol(WatchesReader, HttpToolsProtocol):
                 if self._in_headers:
                     self._refuse(431, f"the headers are larger than {MAX_HEADER_BYTES} bytes")
                 data = data[room:]
+        self._quiet_bytes += len(data)
         self._feed(data)
+        if self._quiet_bytes > MAX_HEADER_BYTES and not self._in_headers and not self._refused:
+            self._refuse(431, f"more than {MAX_HEADER_BYTES} bytes of trailers or chunk extensions")
         if self._waiting is None and not self._refused:  # in the common case the request is whole by now, and nothing has to be waited for
             if not self._in_headers:
                 self._wait(BODY_STALL_S, self._body_slow, self._body_bytes)
@@ -198,10 +204,13 @@ class BoundedProtocol(WatchesReader, HttpToolsProtocol):
             self._refuse(503, "too many connections")
             return
         super().on_headers_complete()
+        self._quiet_bytes = 0
+        self.headers = self.headers[:]  # uvicorn appends trailers to them: none is a header (RFC 9110 section 6.5.1)
 
     def on_body(self, body: bytes) -> None:
         """A piece of the body. A large one is kept as it came until it is asked for: uvicorn's bytearray would copy it twice."""
         self._body_bytes += len(body)
+        self._quiet_bytes = 0
         if self._refused:
             return
         cycle = self.cycle

@@ -20,6 +20,8 @@ PIECE_BYTES = 2**18
 _INPUT_SLICE_BYTES = 2**16
 MOST_ENCODINGS = 2
 """Of one body, one inside the other."""
+MOST_EMPTY_MEMBERS = 100
+"""Frames or members of a body, one behind the other, that stand for nothing: each takes as long as a kilobyte of text."""
 ENCODINGS = ("gzip", "deflate", "br", "zstd")
 _NAMES = {"x-gzip": "gzip"}
 PLAIN = frozenset(("", "identity", "none", "utf-8", "utf8"))
@@ -38,7 +40,7 @@ class _Undo:
 
     def piece(self, data: bytes) -> bytes:
         """At most about `PIECE_BYTES` of what it and what is left from before stand for; b"" where more input is needed."""
-        return bytes(self._inner.decompress(data))
+        return bytes(self._inner.decompress(data, PIECE_BYTES))
 
     @property
     def eof(self) -> bool:
@@ -62,6 +64,7 @@ class Decoder:
             raise Undecodable(f"content-encoding {encoding[:40]!r} is not known")
         self._undo = _MAKERS[self._name]()
         self._has_output = False
+        self._empty_members = 0
 
     def pieces(self, data: bytes) -> Iterator[bytes]:
         """What `data` stands for, about `PIECE_BYTES` at a time. Raises `Undecodable`."""
@@ -78,12 +81,16 @@ class Decoder:
                 continue
             self._has_output = self._has_output or bool(data)
             if piece:
+                self._empty_members = 0
                 yield piece
             data = b""
             if self._undo.eof:
                 data = self._undo.trailing
                 if not data:
                     return
+                self._empty_members += 1
+                if self._empty_members > MOST_EMPTY_MEMBERS:
+                    raise Undecodable(f"more than {MOST_EMPTY_MEMBERS} parts of the {self._name} body stand for nothing")
                 self._undo = _MAKERS[self._name]()  # another gzip member, another zstd frame
             elif not piece:
                 return

@@ -180,6 +180,7 @@ _HOP_BY_HOP = frozenset(
     bytes.split(b"connection keep-alive proxy-authenticate proxy-authorization te trailer transfer-encoding upgrade host expect")
 )
 """RFC 9110 section 7.6.1, host, and expect (the server has answered it)."""
+_OF_THE_BODY = frozenset((b"content-encoding", b"content-length", b"content-type"))
 _MAX_HEADERS_BYTES = 65536
 _ACTS_ON_CLIENT = frozenset(
     str.split(
@@ -199,6 +200,9 @@ NOT_RETURNED = _ACTS_ON_CLIENT | frozenset(
 """An upstream's headers that act on clients, or describe its own connection and encoding of the body."""
 NOT_RETURNED_RAW = NOT_RETURNED - {"content-length", "content-encoding"}
 """Those of a body that passes as it is."""
+_NO_PAGES = ("application/json", "text/event-stream")
+_IN_SANDBOX = [(b"content-security-policy", b"sandbox"), (b"x-content-type-options", b"nosniff")]
+"""A page with an origin of its own and without scripts, and bytes without a type are none. https://www.w3.org/TR/CSP3/#directive-sandbox"""
 _NOT_FORWARDED = _HOP_BY_HOP | _OVERRIDES
 _REWRITTEN = _NOT_FORWARDED | {b"content-length", b"content-encoding", b"accept-encoding"}
 """Headers of a client that do not go on; the second of a request whose body is written anew."""
@@ -267,12 +271,17 @@ def following(headers: Sequence[tuple[str, str]], call: int) -> list[tuple[str, 
 
 
 def returned_headers(reply: Reply, dropped: frozenset[str] = NOT_RETURNED) -> RawHeaders:
-    """The upstream's headers for the client; those that only this proxy may set, or that act in its name, are none of its."""
-    return [
+    """The upstream's headers for the client; those that only this proxy may set, or that act in its name, are none of its. What a browser
+    could show as a page runs nothing there: its origin would be this proxy's, and the dashboard's."""
+    found = [
         (k.encode(), v.encode("utf-8", "surrogateescape"))
         for k, v in reply.headers
         if k not in dropped and not k.startswith(_ACTING_PREFIXES)
     ]
+    kinds = [v for k, v in reply.headers if k == "content-type"]
+    if len(kinds) != 1 or "," in kinds[0] or kinds[0].partition(";")[0].strip().lower() not in _NO_PAGES:
+        found += _IN_SANDBOX
+    return found
 
 
 def raw_path(scope: Scope) -> str:
@@ -293,8 +302,9 @@ def has_body(scope: Scope) -> bool:
 
 
 def _connection_names(headers: Sequence[tuple[bytes, bytes]]) -> frozenset[bytes]:
-    """Headers that ``connection`` declares to be for this hop only."""
+    """Headers that ``connection`` declares to be for this hop only; not those that say how the body is to be read."""
+    found = frozenset[bytes]()
     for name, value in headers:
         if name == b"connection" and value.lower() not in (b"keep-alive", b"close"):
-            return frozenset(part.strip().lower() for part in value.split(b","))
-    return frozenset()
+            found |= {part.strip().lower() for part in value.split(b",")} - _OF_THE_BODY
+    return found

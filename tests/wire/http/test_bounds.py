@@ -84,6 +84,30 @@ async def test_headers_that_drip_in_cost_no_memory_and_no_square_of_time(start: 
     assert time.process_time() - started < 5
 
 
+CHUNKED = b"POST /v1/embeddings HTTP/1.1\r\nhost: 127.0.0.1\r\ntransfer-encoding: chunked\r\n\r\n2\r\n{}\r\n"
+
+
+@pytest.mark.parametrize(
+    "sent",
+    [b"0\r\n" + (b"x: " + b"a" * 4_000 + b"\r\n") * 100, b"0\r\nx: " + b"a" * 400_000, b"2;x=" + b"a" * 400_000],
+    ids=["trailers without end", "a trailer without end", "a chunk extension without end"],
+)
+async def test_what_stands_behind_the_headers_and_is_no_body_has_a_bound(sent: bytes, start: Start) -> None:
+    async with start() as proxy, connected(proxy) as (reader, writer):
+        writer.write(CHUNKED + sent)
+        assert 431 == await status_of(reader)
+        assert 200 == (await proxy.get("/health")).status
+
+
+async def test_trailers_are_no_headers_of_the_request(start: Start) -> None:
+    trailers = b"x-groundwire-policy: other\r\nauthorization: Bearer b\r\nx-forwarded-for: 127.0.0.1\r\nx-other: 1\r\n"
+    async with start(api_key="forward") as proxy, connected(proxy) as (reader, writer):
+        writer.write(CHUNKED.replace(b"transfer", b"authorization: Bearer a\r\ntransfer") + b"0\r\n" + trailers + b"\r\n")
+        assert 200 == await status_of(reader)
+        sent = proxy.upstream.calls[0].headers
+    assert ("Bearer a", None, None) == (sent["authorization"], sent.get("x-forwarded-for"), sent.get("x-other"))
+
+
 async def test_a_large_body_right_behind_its_headers_is_none_of_them(start: Start) -> None:
     large = json.dumps({**CHAT, "user": "u" * 300_000}).encode()
     async with start() as proxy, connected(proxy) as (reader, writer):

@@ -11,7 +11,7 @@ import brotli
 import pytest
 
 from proxy.errors import InvalidRequest, RequestTooLarge, UnsupportedEncoding
-from proxy.wire.http.encodings import Decoder, Undecodable, decode_body, zstandard
+from proxy.wire.http.encodings import MOST_EMPTY_MEMBERS, PIECE_BYTES, Decoder, Undecodable, decode_body, zstandard
 
 zstd = zstandard()
 WAYS: dict[str, Callable[[bytes], bytes]] = {
@@ -62,6 +62,20 @@ def test_two_encodings_are_undone_from_the_last() -> None:
 def test_a_bomb_is_refused_before_it_is_there(name: str) -> None:
     with pytest.raises(RequestTooLarge, match="decoded"):
         decode_body(WAYS[name](bytes(50_000_000)), name, 1_000_000)
+
+
+@pytest.mark.parametrize("name", ["gzip", "deflate", "br", "zstd"])
+def test_a_few_bytes_become_many_in_bounded_pieces_only(name: str) -> None:
+    sizes = [len(piece) for piece in Decoder(name).pieces(WAYS[name](bytes(5_000_000)))]
+    assert (5_000_000, True) == (sum(sizes), max(sizes) <= 2 * PIECE_BYTES)
+
+
+@pytest.mark.parametrize("name", ["gzip", "zstd"])
+def test_members_that_stand_for_nothing_have_a_bound(name: str) -> None:
+    few, many = (WAYS[name](b"") * number for number in (MOST_EMPTY_MEMBERS, 10 * MOST_EMPTY_MEMBERS))
+    assert decode_body(few + WAYS[name](b"x"), name, 100) == b"x"
+    with pytest.raises(InvalidRequest, match="stand for nothing"):
+        decode_body(many, name, 100)
 
 
 @pytest.mark.parametrize("name", ["gzip", "deflate", "br", "zstd"])

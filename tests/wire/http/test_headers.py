@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from proxy.errors import InvalidRequest
 from proxy.exchange import CompressionResult, ContextUse, Facts, ToolSelection, Verdict
 from proxy.stages.registry import STAGES
-from proxy.wire.http.headers import MAX_VALUE_BYTES, RequestHints, ResponseHeaders, ascii_value, parse_hints, plain_headers
+from proxy.wire.http.headers import MAX_VALUE_BYTES, RequestHints, ResponseHeaders, ascii_value, client_headers, parse_hints, plain_headers
 
 WRITE = ResponseHeaders(header for stage in STAGES for header in stage.headers)
 LEGAL = re.compile(rb"(?:[A-Za-z0-9._~@,;:/+> =()*-]|%[0-9A-F]{2})*")
@@ -164,3 +164,15 @@ def test_a_hint_that_cannot_be_meant_is_refused_by_name(name: str, value: str) -
     with pytest.raises(InvalidRequest, match=re.escape(name)) as raised:
         parse_hints({name: value})
     assert name == raised.value.param
+
+
+def test_what_connection_names_stays_behind_but_never_what_says_how_a_body_is_read() -> None:
+    given = [
+        (b"connection", b"x-a, content-encoding"),
+        (b"connection", b"X-B"),
+        (b"x-a", b"1"),
+        (b"x-b", b"2"),
+        (b"content-encoding", b"br"),
+    ]
+    found = client_headers(given, raw=True)
+    assert ([("content-encoding", "br")], "br") == (found.forwarded, found.encoding)
