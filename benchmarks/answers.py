@@ -1,15 +1,17 @@
 """Sentences of answers over the documents of working life, each right or with one thing wrong: what the checks make of them.
 
-Rows of ``../shared/data/judge/answers.jsonl.gz`` and ``training/data/judge_answers.jsonl.gz`` (made by construction, so that likeness does
-not give the label away), over documents that training was kept from; half of these calibrated the verifier. They are judged as the stage
-`claims` judges an answer's sentence: question beside it, evidence by retrieval, rules first, then the built-in verifier.
+Rows are made by construction, so that likeness does not give the label away. ``apart``: ``data/answers_apart.jsonl.gz``, written as
+``training/data/README.md`` says by two writers of whom neither training nor calibration has a row. ``held-out``: documents that training
+was kept from, of the writers whose others it had, in ``../shared/data/judge/answers.jsonl.gz`` and
+``training/data/judge_answers.jsonl.gz``; half of these calibrated the verifier. They are judged as the stage `claims` judges an answer's
+sentence: question beside it, evidence by retrieval, rules first, then the built-in verifier.
 Prints, by shape of the evidence and by language: AUROC of the probability of support, right above its own edit, edits called
 supported, right ones called contradicted or unsupported, and which share of either reaches a probability from which a ``pass`` could be
 given (`proxy.stages.claims.reporting.CERTAIN`).
 
-    python -m benchmarks.answers [--documents 200] [--seed 5]
+    python -m benchmarks.answers [--rows apart|held-out] [--documents 200] [--seed 5]
 
-95% intervals by resampling documents. Writes ``results/answers.json``.
+95% intervals by resampling documents. Writes ``results/answers.json``, or ``results/answers_held_out.json``.
 """
 
 from __future__ import annotations
@@ -40,7 +42,8 @@ from proxy.models.verifier.verifier import LocalVerifiers
 from training.judge.written import held_out
 
 DATA = (Path("../shared/data/judge/answers.jsonl.gz"), Path("training/data/judge_answers.jsonl.gz"))
-RESULTS = Path(__file__).parent / "results" / "answers.json"
+APART = Path(__file__).parent / "data" / "answers_apart.jsonl.gz"
+RESULTS = Path(__file__).parent / "results"
 THRESHOLDS = (0.5, 0.7, 0.8, 0.9)
 RESAMPLED = 500
 TOGETHER = 32
@@ -61,14 +64,14 @@ class Judged(Struct, frozen=True):
         return set(self.labels) == {"supported"} and self.support >= least
 
 
-def chosen(documents: int, seed: int) -> list[dict[str, Any]]:
+def chosen(files: Sequence[Path], documents: int, seed: int) -> list[dict[str, Any]]:
     """The rows of so many documents that no training saw. Raises `SystemExit` where the data is missing."""
     rows = []
-    for path in DATA:
+    for path in files:
         if not path.exists():
             raise SystemExit(f"{path} is missing: this benchmark measures on it")
         with gzip.open(path, "rt", encoding="utf-8") as lines:
-            rows += [row for line in lines if held_out(row := json.loads(line))]
+            rows += [row for row in map(json.loads, lines) if path == APART or held_out(row)]
     names = sorted({row["doc"] for row in rows})
     random.Random(seed).shuffle(names)
     kept = set(names[:documents])
@@ -115,6 +118,7 @@ def figures(found: Sequence[Judged], seed: int) -> dict[str, Any]:
         "auroc": round(float(auroc(np.ones((1, len(found))), scores, others)[0]), 3),
         "auroc_95": [round(float(np.quantile(spread, q)), 3) for q in (0.025, 0.975)] if spread else None,
         "right_above_own_edit": _above(found),
+        "right_called_supported": _share([set(one.labels) == {"supported"} for one in right]),
         "wrong_called_supported": _share([set(one.labels) == {"supported"} for one in wrong]),
         "right_called_wrong": _share([bool({"contradicted", "unsupported"} & set(one.labels)) for one in right]),
         "reach": {str(least): [_share([one.reaches(least) for one in side]) for side in (right, wrong)] for least in THRESHOLDS},
@@ -142,27 +146,29 @@ def _above(found: Sequence[Judged]) -> float | None:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--rows", choices=("apart", "held-out"), default="apart")
     parser.add_argument("--documents", type=int, default=200, help="so many, chosen at random")
     parser.add_argument("--seed", type=int, default=5)
     given = parser.parse_args()
-    found = asyncio.run(judged(chosen(given.documents, given.seed)))
+    files, result = ((APART,), "answers.json") if given.rows == "apart" else (DATA, "answers_held_out.json")
+    found = asyncio.run(judged(chosen(files, given.documents, given.seed)))
     groups = {"all": found, "structured": [one for one in found if one.row["shape"] != "prose"]}
     groups["prose"] = [one for one in found if one.row["shape"] == "prose"]
     for language in sorted({one.row["lang"] for one in found}):
         groups[language] = [one for one in found if one.row["lang"] == language]
     table = {name: figures(ones, given.seed) for name, ones in groups.items() if ones}
     print(f"{len({one.row['doc'] for one in found})} documents, seed {given.seed}")
-    print("rows            n  AUROC [95%]           above own edit  wrong: supported  right: wrong  reach 0.7, 0.8 (right/wrong)")
+    print("rows            n  AUROC [95%]           above own edit  supported: right  wrong  right: wrong  reach 0.7, 0.8 (right/wrong)")
     for name, each in table.items():
         low, high = each["auroc_95"] or (0.0, 1.0)
         reach = "  ".join(f"{a:.2f}/{b:.2f}" for a, b in (each["reach"]["0.7"], each["reach"]["0.8"]))
         print(
             f"{name:12} {each['n']:5}  {each['auroc']:.3f} [{low:.3f}, {high:.3f}]  {each['right_above_own_edit']:14}"
-            f"  {each['wrong_called_supported']:16}  {each['right_called_wrong']:12}  {reach}"
+            f"  {each['right_called_supported']:16}  {each['wrong_called_supported']:5}  {each['right_called_wrong']:12}  {reach}"
         )
-    RESULTS.parent.mkdir(exist_ok=True)
-    RESULTS.write_text(
-        json.dumps({"data": [str(path) for path in DATA], "documents": given.documents, "seed": given.seed, "figures": table}, indent=1)
+    RESULTS.mkdir(exist_ok=True)
+    (RESULTS / result).write_text(
+        json.dumps({"data": [path.name for path in files], "documents": given.documents, "seed": given.seed, "figures": table}, indent=1)
     )
 
 

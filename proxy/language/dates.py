@@ -61,6 +61,9 @@ MONTHS: dict[str, int] = {
 }
 _MONTH = "|".join(sorted(MONTHS, key=len, reverse=True))
 _YEAR = r"(?:1\d|20)\d\d"
+_TWO_DIGITS = r"(?:0\d|[12]\d|3[01])"
+_ON = "|".join(rf"(?<=\b{word}\ )" for word in str.split("am vom bis ab zum seit le du au el del al il dal em no dia"))
+"""Before a day and a month in figures: without such a word "06.04" may be a number."""
 _OF_AMOUNTS = r"(?:[kM]?[€$£]|(?:\d{3}|thousand|millions?|tausend|mio|mil|milliers|mila|milioni|milhões|millones|k?EUR|euros?)\b)"
 """Behind a number that is then no year."""
 _DATE = LazyPattern(
@@ -71,6 +74,8 @@ _DATE = LazyPattern(
     rf"\ (?P<month>{_MONTH})\b\.?(?:(?:,|\ del?)?\ (?P<year>{_YEAR})\b)?"
     rf"|(?P<month2>{_MONTH})\b\.?\ (?P<day2>[0-3]?\d)(?:st|nd|rd|th)?(?![\w:]|[.,]\d)(?:,?\ (?P<year2>{_YEAR})\b)?"
     rf"|(?P<month3>{_MONTH})\b\.?(?:,|\ del?)?\ (?P<year3>{_YEAR})(?!\w|[.,]\d)"
+    rf"|(?=[0-3]\d[./][01]\d)(?<![\w.,:/-])(?P<short>{_TWO_DIGITS}\.(?:0\d|1[0-2])\.(?=[,;)]|\ (?-i:[a-zäöüßàéè\d(–-]))"
+    rf"|(?:{_ON})(?:{_TWO_DIGITS}\.(?:0\d|1[0-2])\.(?!\d)|{_TWO_DIGITS}/(?:0\d|1[0-2])(?![\w/])))"
     rf"|(?<![.,$€£/-])(?P<decade>{_YEAR[:-2]}0)['’]?(?:s|er(?:\ Jahren?)?)\b|(?:años|années)\ (?P<decade2>{_YEAR[:-2]}0)\b"
     rf"|(?<![.,$€£/'’])(?<![^\W\d]-)(?P<alone>{_YEAR})(?!\w|[.,/'’]\d|\ {_OF_AMOUNTS}))",
     re.I,
@@ -84,8 +89,16 @@ _TIME = LazyPattern(
     r"|\ ?h(?:eures?)?(?=\ (?:à|et)\ [0-2]?\d\ ?h\b)|(?<=\bà\ \d)\ ?h(?:eures?)?(?![\w])|(?<=\bà\ \d\d)\ ?h(?:eures?)?(?![\w]))",
     re.I,
 )
-_BEFORE = LazyPattern(r"\b(?:before|prior to|by|until|till|vor(?: dem)?|bis|antes del?|hasta|avant(?: le)?|jusqu'en)\s+(?:the\s+)?$", re.I)
-_AFTER = LazyPattern(r"\b(?:after|since|nach(?: dem)?|seit|después del?|desde|après(?: le)?|depuis)\s+(?:the\s+)?$", re.I)
+_BEFORE = LazyPattern(
+    r"\b(?:before|prior to|by|until|till|vor(?: dem)?|bis(?: zum)?|antes del?|hasta(?: el)?|avant(?: le)?|jusqu['’](?:en|au)"
+    r"|prima del|entro il|fino al?|até(?: ao?)?)\s+(?:the\s+)?$",
+    re.I,
+)
+_AFTER = LazyPattern(
+    r"\b(?:after|since|nach(?: dem)?|seit(?: dem)?|ab(?: dem)?|después del?|desde(?: el| o)?|a partir del?|après(?: le)?|depuis(?: le)?"
+    r"|à partir du|dopo il|dal|depois de)\s+(?:the\s+)?$",
+    re.I,
+)
 _BOUND_CHARS = 18
 _DAY, _NOON = 24 * 60, 12 * 60
 
@@ -127,6 +140,9 @@ def _readings(match: re.Match[str]) -> tuple[Reading, ...]:
         a, b, y = (int(part) for part in match["numeric"].split(match["sep"]))
         years = (y,) if y > 99 else (2000 + y, 1900 + y)
         return _possible(*((y, m, d) for y in years for m, d in ((b, a), (a, b))))
+    if match["short"]:
+        d, m = (int(part) for part in re.findall(r"\d\d", match["short"]))
+        return _possible((None, m, d))
     year = match["year"] or match["year2"] or match["year3"]
     month = MONTHS[(match["month"] or match["month2"] or match["month3"]).lower()]
     day = match["day"] or match["day2"]

@@ -88,7 +88,7 @@ class Column:
     @cached_property
     def unit(self) -> Unit | None:
         """What its name says that its numbers are counted in: "salary (EUR)", "memory_gb"."""
-        if re.search(r"[^\W\d_]{1,4}/[^\W\d_]{1,4}", self.name):  # "t/ha"
+        if re.search(r"(?:[^\W\d_]{1,4}|[€$£])/[^\W\d_]{1,4}", self.name):  # "t/ha"
             return None
         if self.words and len(self.words) == 1 and self.words[0] in listed("calendar"):
             return None

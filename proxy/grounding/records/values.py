@@ -227,21 +227,31 @@ def _beside(clause: Clause, value: _Value) -> Finding | None:
     wrong = _wrong_column(clause, value, [c for c in named if c in cells], cells, right)
     if wrong is None or (len(cells[wrong]) < len(clause.rows) and table.columns[0].name):
         return None
+    if not clause.bound.groups and _in_another_table(clause, value):
+        return None
     r = cells[wrong][0][0]
     return Finding(False, value.text, table.rows[r].values[wrong], r, value.at, value.kind)
 
 
 def _in_line(clause: Clause, value: _Value) -> bool:
     """Whether a line of a log has the value somewhere, be it in no column."""
-    for _, row in clause.rows:
-        for c, line in row.values.items():
-            if not clause.table.columns[c].name and len(line) <= MAX_LINE_CHARS:
-                read = read_value(line)
-                if any(value.same(cell) for cell in {"number": read.numbers, "date": read.dates}.get(value.kind, ())):
-                    return True
-                if value.kind == "time" and any(value.same(time.minutes) for time in read.times):
-                    return True
-    return False
+    columns = clause.table.columns
+    return any(_says(line, value, MAX_LINE_CHARS) for _, row in clause.rows for c, line in row.values.items() if not columns[c].name)
+
+
+def _in_another_table(clause: Clause, value: _Value) -> bool:
+    """Whether a row of another table, which a clause that names no row may as well be about, has the value."""
+    others = (place.table for place in clause.records.places if place.table is not clause.table)
+    return any(_says(cell, value, MAX_VALUE_CHARS) for table in others for row in each(table.rows) for cell in row.values.values())
+
+
+def _says(cell: str, value: _Value, most: int) -> bool:
+    if len(cell) > most:
+        return False
+    read = read_value(cell)
+    if value.kind == "time":
+        return any(value.same(time.minutes) for time in read.times)
+    return any(value.same(one) for one in (read.numbers if value.kind == "number" else read.dates))
 
 
 def _is_rest(value: _Value, cell: Quantity) -> bool:

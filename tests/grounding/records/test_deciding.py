@@ -57,6 +57,11 @@ ATTENDEE;PARTSTAT=TENTATIVE:Maud Ellery
 STATUS:CONFIRMED
 END:VEVENT
 """
+CONTAINERS = """{"anfrage": "BK 77", "stand": "2025-08-21", "container": [{"nr": "TRLU 3", "inhalt": "Möbel", "frei_bis": "2025-08-26"},
+ {"nr": "TRLU 9", "inhalt": "Keramik", "frei_bis": null}]}"""
+CATCH = """Lote | Barco | Espécie | Kg | €/kg
+101 | Flor da Barra | sardinha | 840 | 1,12
+107 | Virgem do Cabo | sardinha | 1120 | 0,88"""
 FLIGHTS = """flight,gate,pilot,work
 OB 77,B1,Matsuda,A check
 TQ 318,C9,Lindgren,C check"""
@@ -165,6 +170,8 @@ def test_what_a_cell_says_and_nothing_else_is_supported(statement: str, evidence
         ("OB 77 boards at gate B1.", FLIGHTS, "en"),
         ("On VA 2040 you have 31A.", SEATS, "en"),  # its number could be a year
         ("Maud Ellery is tentative.", MEETINGS, "en"),
+        ("Standgeldfrei steht er dort bis zum 26. August.", CONTAINERS, "de"),
+        ("À Virgem do Cabo só restam 20 kg de sardinha.", CATCH, "pt"),
         ("The work on OB 77 is not a C check.", FLIGHTS, "en"),
         ("Tractor 1 has 5,720 hours on the meter.", METERS, "en"),
         ("P-12 no está anulado.", ORDERS, "es"),

@@ -114,9 +114,27 @@ def test_a_numeric_date_is_read_in_both_orders() -> None:
 
 
 @pytest.mark.parametrize(
+    "text",
+    ["Storno 06.04., Erstattung", "06.04. storniert", "bis 06.04.", "vom 06.04. – 08.05.2026", "annullato il 06/04", "desde el 06/04"],
+)
+def test_a_day_and_a_month_in_figures_are_a_date_where_they_can_be_nothing_else(text: str) -> None:
+    assert (None, 4, 6) in read_dates(text)[0].readings
+
+
+@pytest.mark.parametrize(
+    "text", ["Ubuntu 22.04. Then", "v06.04., new", "09/10 tests", "del 06.04 %", "al 10.05 €", "bis 12.10 Uhr", "10.04.2"]
+)
+def test_other_figures_are_no_day(text: str) -> None:
+    assert [] == read_dates(text)
+
+
+@pytest.mark.parametrize(
     ("claim", "evidence", "agree"),
     [
         ("in 1889", "on 31 March 1889", True),
+        ("bis zum 30.06.2026", "15.06.2026", True),
+        ("a partire dal 1.6.2026", "15.06.2026", True),
+        ("fino al 1.6.2026", "15.06.2026", False),
         ("in March 1889", "on 31 March 1889", True),
         ("on 30 March 1889", "on 31 March 1889", False),
         ("in the 1980s", "in 1984", True),
