@@ -264,6 +264,8 @@ async def test_the_page_makes_a_key_shows_it_once_and_ends_it(start: Start) -> N
         assert (400, True) == (refused.status, "the form is refused" in refused.body.decode())
         forged = await browser.post("/dashboard/keys", {**fields, "csrf": "wrong", "name": "eve"})
         assert 403 == forged.status
+        assert 303 == (await browser.post("/dashboard/keys", {"csrf": page.csrf, "decision": "team", "name": "red"})).status
+        assert "redno limits" in (await browser.page("/dashboard/keys")).text
         assert 303 == (await browser.post("/dashboard/keys", {"csrf": page.csrf, "decision": "revoke", "name": "ann"})).status
         await known(proxy, ann[0], 401)
         assert "ann (revoked)" in (await browser.page("/dashboard/keys?done=revoke")).text
