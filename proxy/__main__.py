@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import json
 import logging
 import os
 import secrets
@@ -370,7 +371,8 @@ def _new_key(arguments: argparse.Namespace) -> int:
     from proxy.config.access import new_key
 
     key, digest = new_key()
-    print(f"The key, shown only now:\n  {key}\nIts entry below keys: in config.yaml:\n  - {{name: {arguments.name}, sha256: {digest}}}")
+    name = json.dumps(arguments.name, ensure_ascii=False)  # a name may have what YAML takes for a mark of its own
+    print(f'The key, shown only now:\n  {key}\nIts entry below keys: in config.yaml:\n  - {{name: {name}, sha256: "{digest}"}}')
     return 0
 
 

@@ -7,6 +7,7 @@ else: the store has its hash. `KeyBook` is what the API, the dashboard and ``gro
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from datetime import date
 from typing import Annotated, Any
 
 import msgspec
@@ -151,6 +152,14 @@ class KeyBook:
             raise Conflict("servers do not look for keys in the store: set store: {keys: true} in config.yaml, and start again")
 
 
+def _day(text: str | None) -> str | None:
+    """A day as the store has it. Raises `InvalidRequest` for any other text."""
+    try:
+        return date.fromisoformat(text).isoformat() if text is not None else None
+    except ValueError:
+        raise InvalidRequest(f"since: expected a day as 2026-01-31, got {text}", param="since") from None
+
+
 def _require(name: str, stored: StoredKey | None) -> StoredKey:
     if stored is None:
         raise NotFound(f"no key {name!r} of the store counts now; those of config.yaml are changed there")
@@ -218,7 +227,7 @@ class KeysApi:
         by = tuple(filter(None, request.query_params.get("by", "client").split(",")))
         if unknown := set(by) - set(_BY):
             raise InvalidRequest(f"by: expected some of {', '.join(_BY)}, got {', '.join(sorted(unknown))}", param="by")
-        rows = await self.book.spending(by, request.query_params.get("since"))
+        rows = await self.book.spending(by, _day(request.query_params.get("since")))
         left_out = {name for name in _BY if name not in by}
         data = [{"object": "spending", **{n: v for n, v in msgspec.structs.asdict(row).items() if n not in left_out}} for row in rows]
         return json_answer({"object": "list", "data": data, "has_more": False})

@@ -8,14 +8,13 @@ from __future__ import annotations
 
 import asyncio
 import math
-import re
 from collections.abc import Iterator, Mapping, Sequence
 from datetime import UTC, datetime
 from typing import Any
 
 from msgspec import Struct
 
-from proxy.admin.dashboard.panels import caught
+from proxy.admin.dashboard.panels import NO_FINDING, caught
 from proxy.admin.dashboard.rendering import render
 from proxy.admin.dashboard.summaries import in_words
 from proxy.admin.reports import Period, make_report
@@ -33,8 +32,6 @@ _MANY_UNSURE, _MANY_BLOCKED, _LOW_PRECISION, _FEW_SAVED = 0.3, 0.1, 0.85, 0.02
 _MIN_COUNT, _MIN_SAID = 20, 5
 """Exchanges, and words of people, below which a share says little."""
 _TOP = 12
-_NO_FINDING = re.compile(r"^(upstream_|judge_)|_unchecked$|_length_exceeded$")
-"""Codes that say nothing of a text, beside those of housekeeping."""
 
 
 class Tile(Struct, frozen=True):
@@ -173,7 +170,7 @@ def _caught(now: Mapping[str, Any]) -> list[tuple[str, str, int]]:
     for code, count in now["blocked"]["reasons"].items():
         found[code] = max(count, found.get(code, 0))
     ordered = sorted(found.items(), key=lambda one: (-one[1], one[0]))
-    return [(in_words(code) or code, code, count) for code, count in ordered if code and not _NO_FINDING.search(code)]
+    return [(in_words(code) or code, code, count) for code, count in ordered if code and not NO_FINDING.search(code)]
 
 
 def _bar(day: Bucket) -> dict[str, Any]:

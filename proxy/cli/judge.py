@@ -134,6 +134,9 @@ def calibrate(policy: Policy, settings: Settings, file: Path | None = None) -> i
     On the labelled pairs of `file`, else on the shipped ones.
     """
     pairs, terminal = _labelled(file) if file is not None else shipped_pairs(), Terminal()
+    if file is not None and (unlabelled := sum(bool(line.strip()) for line in file.read_text("utf-8").splitlines()) - len(pairs)):
+        terminal.line(f"{unlabelled} of {unlabelled + len(pairs)} rows left out: no label, or no sentence with its evidence")
+        terminal.line("(a finding that is called wrong is a label where its feedback says what it should be: expected)")
     plain = policy.judge and msgspec.structs.replace(policy.judge, temperature=1.0, max_usd_per_day=None)
     answers = asyncio.run(ask_judge(plain, pairs, settings))
     lines = fit(pairs, answers, acts=_acts(policy), fits=plain is not None and bool(plain.upstream))

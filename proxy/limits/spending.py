@@ -28,9 +28,18 @@ class Spending:
     def __init__(self, days: DatabaseKeyDays, clock: Callable[[], float] = time.time) -> None:
         self._days, self._clock = days, clock
         self._sums: dict[tuple[str, str, str, str], Taken] = {}
+        self._rest: dict[str, float] = {}
+        """Millionths of a dollar by key, less than one, that its next request brings to a whole one."""
         problem = "spending of keys could not be stored"
         self._flushes = RepeatedTask(self.flush, FLUSH_S, name="key-spending", problem=problem, log=log, end_s=None)
         self._forgotten = ""
+
+    def micro_usd(self, key: str, usd: float) -> int:
+        """What a request costs in millionths of a dollar: the fractions of a key's cheap requests add up, and are not rounded away."""
+        exact = usd * 1e6 + self._rest.get(key, 0.0)
+        whole = round(exact)
+        self._rest[key] = exact - whole
+        return whole
 
     def add(self, key: str, team: str, model: str, more: Taken) -> None:
         """One request is over."""

@@ -60,13 +60,20 @@ class Finished(Struct, frozen=True, kw_only=True):
     """In hex, of the trace that it belongs to."""
 
     @property
+    def attempts(self) -> int:
+        """Calls that upstreams got."""
+        return self.tries + (self.error.attempts if self.error is not None else 0)
+
+    @property
     def tokens(self) -> Tokens:
-        """Prompt tokens as the client sent them and as they went upstream (the upstream's own figure if it gave one), and the answer's."""
+        """Prompt tokens as the client sent them and as they went upstream (the upstream's own figure if it gave one; None where nothing
+        went), and the answer's.
+        """
         facts = self.exchange.facts if self.exchange is not None else Facts()
         before = facts.context_before.used_tokens if facts.context_before else None
         if self.usage is not None:
             return before, self.usage.prompt_tokens, self.usage.completion_tokens
-        return before, facts.context.used_tokens if facts.context else None, None
+        return before, facts.context.used_tokens if facts.context and self.attempts else None, None
 
 
 class LogLine(Struct, frozen=True, kw_only=True, omit_defaults=True):
@@ -154,7 +161,7 @@ def log_line(finished: Finished) -> LogLine:
         prompt_tokens=prompt,
         completion_tokens=completion,
         tokens_estimated=finished.usage is not None and finished.usage.estimated,
-        attempts=finished.tries + error.attempts if error is not None else finished.tries,
+        attempts=finished.attempts,
         duration_ms=round(finished.duration_ms, 3),
         overhead_ms=round(finished.overhead_ms, 3),
         trace_id=finished.trace_id,

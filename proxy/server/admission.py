@@ -308,15 +308,16 @@ class Admission:
         self._model = model or self._model
         usd = finished.usd if finished.usd is not None else self._usd(usage, finished.upstream) if usage.prompt_tokens or known else 0.0
         usd = min(usd or 0.0, float(_MOST_TOKENS))
+        micro_usd = self._every.spending.micro_usd(self._key.name, usd)
         if self._lease is not None:
             reserved = self._lease.reserved
             tokens = usage.prompt_tokens + usage.completion_tokens
-            self._every.limiter.settle(self._lease, Amount(tokens, micro(usd)) if known else reserved)
+            self._every.limiter.settle(self._lease, Amount(tokens, micro_usd) if known else reserved)
         if finished.method != "POST":
             return
         figures = self._every.metrics.key(self._key.team, self._key.name)
         figures.took(usage, usd, refused=self._refused)
-        sums = int(not self._refused), int(self._refused), usage.prompt_tokens, usage.completion_tokens, micro(usd)
+        sums = int(not self._refused), int(self._refused), usage.prompt_tokens, usage.completion_tokens, micro_usd
         self._every.spending.add(self._key.name, self._key.team, self._model, sums)
 
     def _taken(self, finished: Finished, replies: Sequence[Reply]) -> tuple[Usage, bool]:

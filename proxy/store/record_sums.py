@@ -200,7 +200,7 @@ class RecordSums:
         c, read = records.c, 0
         page: Sequence[Any] = ()
         while read < most:
-            query = select(c.created_at, c.id, c.detail, c.outcome, c.upstream, c.model).where(*self.within(since, until))
+            query = select(c.created_at, c.id, c.detail, c.outcome, c.upstream, c.model, c.prompt_tokens).where(*self.within(since, until))
             if page:
                 at, last = page[-1][0], page[-1][1]
                 # The first condition is what an index can begin at; the second alone would look through all that was read before.
@@ -214,21 +214,21 @@ class RecordSums:
         return read
 
     def _add_details(self, made: Mapping[float, Bucket], grid: Grid, rows: Sequence[Any]) -> None:
-        for i, (created_at, _, detail, outcome, upstream, model) in enumerate(rows):
+        for i, (created_at, _, detail, outcome, upstream, model, prompt_tokens) in enumerate(rows):
             bucket = made[grid.start_at(created_at)]
             bucket.details += 1
             try:
-                self._add(bucket, decode(detail), outcome, f"{upstream}/{model}")
+                self._add(bucket, decode(detail), outcome, f"{upstream}/{model}", was_sent=prompt_tokens is not None)
             except msgspec.DecodeError:  # another version's: counted, not read
                 continue
             if i % 100 == 99:
                 time.sleep(0)  # lets the event loop's thread have the interpreter
 
-    def _add(self, bucket: Bucket, detail: RecordDetail, outcome: str, model: str) -> None:
+    def _add(self, bucket: Bucket, detail: RecordDetail, outcome: str, model: str, *, was_sent: bool) -> None:
         facts = detail.facts or Facts()
         if facts.faithfulness is not None:
             raise_count(bucket.judged, outcome)
-        if facts.context_before is not None and facts.context is not None:
+        if facts.context_before is not None and facts.context is not None and was_sent:
             before, after = facts.context_before.used_tokens, facts.context.used_tokens
             bucket.tokens_before += before
             bucket.tokens_after += after

@@ -551,6 +551,7 @@ async def test_a_statement_stands_beside_what_it_is_held_against(start: Start) -
     assert "It says" + "The tower is in Berlin, next to the zoo." + "It is held against" + "The Eiffel Tower stands on" in piece
     assert ("Wrong place91% sure" in piece, "Why (91% sure): Berlin, where the fact says Paris" in piece) == (True, True)
     assert "Why they contradict each other (80% sure): one cannot live in two towns" in clash
+    assert "Why it is open: they cannot both be true" in clash
 
 
 async def test_many_pieces_are_decided_at_once_and_the_decision_is_taken_back(start: Start) -> None:

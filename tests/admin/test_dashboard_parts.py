@@ -310,7 +310,7 @@ def test_every_server_has_panels_of_traffic_time_cost_errors_and_what_was_caught
         priced=100,
         statuses={"502": 7, "400": 2},
         verdicts={"block": 2, "warn": 9, "error": 1, "upstream_error": 7},
-        warnings={"hallucination_detected": 2, "upstream_502": 7},
+        warnings={"hallucination_detected": 2, "upstream_502": 7, "judge_over_budget": 90, "poisoning_unchecked": 3},
         provider_ms=slow,
         own_ms=quick,
     )

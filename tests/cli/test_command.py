@@ -7,6 +7,7 @@ import sys
 from pathlib import Path
 
 import pytest
+import yaml
 
 import proxy
 from proxy.__main__ import config_path, main
@@ -131,7 +132,14 @@ def test_a_new_key_comes_with_the_entry_that_lets_it_in(capsys: Captured) -> Non
     told = said(capsys)
     key = re.search(r"gw-[\w-]{43}", told)
     assert key
-    assert f"- {{name: ann, sha256: {hashlib.sha256(key[0].encode()).hexdigest()}}}" in told
+    assert f'- {{name: "ann", sha256: "{hashlib.sha256(key[0].encode()).hexdigest()}"}}' in told
+
+
+@pytest.mark.parametrize("name", ["a, b", "x: y", "*", "yes", "12", 'Zoë "Z"'])
+def test_the_entry_of_a_new_key_is_yaml_whatever_its_name(name: str, capsys: Captured) -> None:
+    main(["new-key", name])
+    (entry,) = yaml.safe_load(said(capsys).rpartition("config.yaml:\n")[2])
+    assert (name, 64) == (entry["name"], len(entry["sha256"]))
 
 
 def test_without_a_configuration_here_the_built_in_one_is_used(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:

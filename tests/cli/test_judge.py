@@ -139,9 +139,12 @@ def test_calibration_on_ones_own_rows_measures_these_and_refuses_too_few(tmp_pat
     problem = capsys.readouterr().err
     rows = [said(number, "contradicted", "right") for number in range(100, 120)]
     rows += [said(7, "unsupported", "wrong", "supported") for _ in range(20)]
+    rows += [said(8, "contradicted", "wrong") for _ in range(15)]
     file.write_text("\n".join(rows))
     enough = main(command)
-    lines = capsys.readouterr().out.splitlines()
+    left_out, how, *lines = capsys.readouterr().out.splitlines()
+    assert "15 of 55 rows left out: no label, or no sentence with its evidence" == left_out
+    assert how.endswith("says what it should be: expected)")
     assert (2, True, 0) == (few, "39 labelled statements with evidence: fewer than 40" in problem, enough)
     assert "40 of 40 statements answered by" in lines[0]
     assert ["1.00 [0.84, 1.00]", "1.00 [0.84, 1.00]", "-"] == [line[14:33].strip() for line in lines[2:5]]

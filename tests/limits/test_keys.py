@@ -264,6 +264,15 @@ async def test_the_page_makes_a_key_shows_it_once_and_ends_it(start: Start) -> N
         assert (400, True) == (refused.status, "the form is refused" in refused.body.decode())
         forged = await browser.post("/dashboard/keys", {**fields, "csrf": "wrong", "name": "eve"})
         assert 403 == forged.status
+        assert 303 == (await browser.post("/dashboard/keys", {"csrf": page.csrf, "decision": "team", "name": "red"})).status
+        assert "redno limits" in (await browser.page("/dashboard/keys")).text
         assert 303 == (await browser.post("/dashboard/keys", {"csrf": page.csrf, "decision": "revoke", "name": "ann"})).status
         await known(proxy, ann[0], 401)
         assert "ann (revoked)" in (await browser.page("/dashboard/keys?done=revoke")).text
+
+
+@pytest.mark.parametrize("since", ["foo", "2026-13-45", "2026-12", ""])
+async def test_spending_since_what_is_no_day_is_refused(since: str, start: Start) -> None:
+    async with start(store_options=STORED) as proxy:
+        refused = await proxy.get(f"/groundwire/v1/spending?since={since}")
+    assert (400, "since") == (refused.status, refused.json["error"]["param"])

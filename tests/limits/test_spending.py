@@ -60,6 +60,13 @@ async def test_what_is_being_written_when_the_process_ends_is_written(days: Days
     assert 2 == days.requests
 
 
+def test_fractions_of_a_millionth_add_up_for_each_key(days: Days) -> None:
+    sums = spending(days)
+    ann = [sums.micro_usd("ann", 4.5e-6) for _ in range(20)]
+    assert (90, 0) == (sum(ann), sums.micro_usd("bob", 0.2e-6))
+    assert 2 == sum(sums.micro_usd("cara", 0.2e-6) for _ in range(10))
+
+
 async def test_what_was_added_counts_once_where_old_days_cannot_be_forgotten(days: Days) -> None:
     sums, days.forgets = spending(days), StoreUnavailable("away")
     sums.add("ann", "red", "gpt-4o", ONE)

@@ -76,6 +76,17 @@ async def test_an_upstreams_error_takes_nothing(start: Start) -> None:
     assert (None, None) == (record["completion_tokens"], record["cost_usd"])
 
 
+async def test_a_prompt_that_was_refused_is_among_no_tokens(start: Start) -> None:
+    small = BUDGET.replace("budget: {}", "budget: {window: 40, reserve_output_tokens: 8}")
+    long = {**CHAT, "messages": [{"role": "user", "content": "word " * 200}]}
+    async with start(reply(completion()), policy=small) as proxy:
+        record = await proxy.record(await proxy.post(long))
+        report = (await proxy.get("/groundwire/v1/report")).json["figures"]
+    assert (400, "block", None) == (record["status"], record["outcome"], record["prompt_tokens"])
+    assert record["prompt_tokens_before"] > 200
+    assert (0, 0) == (report["tokens"]["prompt"], report["tokens"]["before"])
+
+
 async def test_a_beginning_that_was_told_is_completed() -> None:
     told = Usage(100, 1, 40)
     assert (100, 3, True) == await took(answered("one two three", usage=told, finish=None))

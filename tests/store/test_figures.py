@@ -73,6 +73,7 @@ async def test_what_stages_left_out_is_by_the_own_count_before_and_after_and_by_
         record(2, START + 1, detail=counted(100, 110), model="b"),
         record(3, START + 2, detail=counted(100, 100), model="c", prompt_tokens=200),
         record(4, START + 3),
+        record(5, START + 4, detail=counted(9000, 9000), outcome="block", prompt_tokens=None),
     )
     (found,) = await figures(database).between(START, START + HOUR, HOUR)
     assert (300, 270, {"openai/gpt-4o-mini": 40, "openai/b": -10}) == (found.tokens_before, found.tokens_after, found.saved_tokens)

@@ -108,7 +108,7 @@ def wanted(there: Sequence[Record], since: float, until: float) -> dict[str, Any
     contexts = [
         (facts["context_before"]["used_tokens"], facts["context"]["used_tokens"])
         for one in found
-        if "context" in (facts := one.detail["facts"])
+        if "context" in (facts := one.detail["facts"]) and one.prompt_tokens is not None
     ]
     qualities = [one.detail["facts"]["quality"] for one in found if "quality" in one.detail["facts"]]
     return {

@@ -10,6 +10,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import math
+import re
 import time
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from types import MappingProxyType
@@ -28,6 +29,8 @@ from proxy.store.records import INTERRUPTED, NOTHING
 
 NAMES = WORDS["panels"]
 """Titles of the panels, in order."""
+NO_FINDING = re.compile(r"^(upstream_|judge_)|_unchecked$|_length_exceeded$")
+"""Codes that say nothing of a text, beside those of housekeeping."""
 _STATUSES = 4
 """Drawn each on a line of its own."""
 
@@ -66,7 +69,7 @@ def _failed(whole: Bucket, buckets: Sequence[Bucket]) -> Panel:
 def _caught(whole: Bucket, buckets: Sequence[Bucket]) -> Panel:
     """What speaks against answers, or what they rest on."""
     count = caught(whole)
-    said = {name: n for name, n in whole.warnings.items() if name not in HOUSEKEEPING and not name.startswith("upstream_")}
+    said = {name: n for name, n in whole.warnings.items() if name not in HOUSEKEEPING and not NO_FINDING.search(name)}
     codes = {in_words(name): n for name, n in said.items()}
     hint = "" if count else "No check had anything to say."
     lines: Lines = {"refused": _count_of("verdicts", "block"), "with a warning": lambda bucket: float(warned(bucket))}
