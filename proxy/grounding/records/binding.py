@@ -275,19 +275,21 @@ def _spans(statement: Statement, table: Table, index: _Index) -> list[Span]:
             continue
         cells = _candidates(statement.words[i], index)
         matches: dict[frozenset[int], dict[int, set[int]]] = {}
-        whole: dict[frozenset[int], bool] = {}
+        whole: dict[frozenset[int], set[int]] = {}
         for r, c in each(cells):
             span, full = _match(statement, i, index.cells[r, c], table.rows[r].values[c])
             if span:
                 matches.setdefault(span, {}).setdefault(c, set()).add(r)
-                whole[span] = whole.get(span, False) or full
+            if full:
+                whole.setdefault(span, set()).add(c)
         if not matches:
             continue
-        best = max(matches, key=lambda span: (len(span), whole[span]))
+        best = max(matches, key=lambda span: (len(span), span in whole))
+        places = {c: rows for c, rows in matches[best].items() if c in whole.get(best, matches[best])}  # a name, and no text it stands in
         bare = len(best) == 1 and re.fullmatch(r"[\d:]+", statement.words[i].text) is not None
-        if bare and all(not table.columns[c].name for c in matches[best]):
+        if bare and all(not table.columns[c].name for c in places):
             continue  # a number, or a time, of a line names nothing by itself
-        by_column = {c: _closest(rows, c, index) if table.columns[c].name else frozenset(rows) for c, rows in matches[best].items()}
+        by_column = {c: _closest(rows, c, index) if table.columns[c].name else frozenset(rows) for c, rows in places.items()}
         sure = any(statement.words[k].is_id or statement.words[k].capital for k in best)
         if all(((w := statement.words[k].text).isdigit() and len(w) < 3) or unit_of(w) is not None for k in best):
             continue
@@ -296,13 +298,13 @@ def _spans(statement: Statement, table: Table, index: _Index) -> list[Span]:
             sure = True
         if not any(statement.words[k].is_id for k in best) and _names_columns(statement, best, by_column, table):
             continue
-        if not whole[best] and not sure:
+        if best not in whole and not sure:
             if not _tells(statement, best, by_column, table, index):
                 continue
             stated = {t for c, rows in by_column.items() for r in rows for t in index.cells[r, c]}
             sure = any(len(statement.words[k].text) > _LONG_WORD and statement.words[k].text in stated for k in best)
         if any(len(rows) < len(table.rows) for rows in by_column.values()) or len(table.rows) == 1:
-            found.append(Span(best, whole[best], sure, by_column))
+            found.append(Span(best, best in whole, sure, by_column))
             taken |= best
     return found
 

@@ -50,6 +50,8 @@ _SHARE = re.compile(
 """Behind a number that is a part of something: "three quarters", "30% of the seats"."""
 _ZONE = re.compile(r"\d\d:\d\d(?::\d\d(?:\.\d+)?)? ?(?:Z\b|[+-]\d\d(?::?\d\d)?\b|(?:UTC|GMT|[A-Z]{2,4}T)\b)")
 """A moment whose zone is told."""
+_DURATION = re.compile(r" ?(?:Stunden|Std\b)")
+"""Behind what is no time of day: "5:05 Stunden"."""
 _AMBIGUOUS = re.compile(r"\b(?:pounds?|libras?)$", re.I)
 
 
@@ -161,6 +163,8 @@ def _values(clause: Clause) -> Iterator[_Value]:
             bool(date.bound or date.decade),
         )
     for time in statement.quantities.times:
+        if _DURATION.match(statement.text, time.end) or statement.text[time.start - 1 : time.start] == "+":
+            continue
         yield _Value(
             time.text,
             frozenset(statement.at(time.start, time.end)),

@@ -59,6 +59,19 @@ END:VEVENT
 """
 CONTAINERS = """{"anfrage": "BK 77", "stand": "2025-08-21", "container": [{"nr": "TRLU 3", "inhalt": "Möbel", "frei_bis": "2025-08-26"},
  {"nr": "TRLU 9", "inhalt": "Keramik", "frei_bis": null}]}"""
+TRAIN_CHANGES = """id,stazione_cambio,attesa_min,avvisi
+A,Sclavi Bivio,22,nessuno
+B,Montelago,9,aria condizionata fuori servizio
+D,Montelago,15,Bus sostitutivo Montelago-Punta Sclavi per lavori"""
+BALANCE = """Mitarbeiter ........ 30417  Szymanski, Ralf
+Stand .............. 31.08.2024
+
+GLEITZEIT
+  Saldo Vormonat ... +11:20
+  Soll August ...... 165:00
+  Saldo neu ........ +05:05
+  Kappung .......... +40:00 (Jahresende)
+  Ampel ............ gruen (rot ab -10:00)"""
 CATCH = """Lote | Barco | Espécie | Kg | €/kg
 101 | Flor da Barra | sardinha | 840 | 1,12
 107 | Virgem do Cabo | sardinha | 1120 | 0,88"""
@@ -171,6 +184,8 @@ def test_what_a_cell_says_and_nothing_else_is_supported(statement: str, evidence
         ("On VA 2040 you have 31A.", SEATS, "en"),  # its number could be a year
         ("Maud Ellery is tentative.", MEETINGS, "en"),
         ("Standgeldfrei steht er dort bis zum 26. August.", CONTAINERS, "de"),
+        ("La B lascia solo 9 minuti per cambiare a Montelago.", TRAIN_CHANGES, "it"),
+        ("Ihr Gleitzeitsaldo liegt Ende August bei +5:05 Stunden und die Ampel steht auf Grün.", BALANCE, "de"),
         ("À Virgem do Cabo só restam 20 kg de sardinha.", CATCH, "pt"),
         ("The work on OB 77 is not a C check.", FLIGHTS, "en"),
         ("Tractor 1 has 5,720 hours on the meter.", METERS, "en"),
