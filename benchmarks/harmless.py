@@ -8,7 +8,8 @@ how many were noticed (a verdict, a clash), and how many were stopped: the plant
 
     python -m benchmarks.harmless [--suite unseen | --suite made --seed 7] [--policies strict,rag] [--check] [--show] [--jobs 2 | --share]
 
-The suite ``made`` has conversations that nobody has seen, others with each seed (`benchmarks.harmless_made`). `GOALS` are what is wanted;
+The suite ``made`` has conversations that nobody has seen, others with each seed, ``answers`` whole answers over documents of working life
+(`benchmarks.harmless_made`). `GOALS` are what is wanted;
 with ``--check`` it ends with 1 where one of `LIMITS`, which hold today, is passed. Writes ``results/harmless-SUITE.json``.
 """
 
@@ -27,7 +28,7 @@ from pathlib import Path
 from typing import Any
 
 from benchmarks.harmless_data import SUITES, Conversation, load
-from benchmarks.harmless_made import made
+from benchmarks.harmless_made import made, written
 from benchmarks.harmless_replay import Outcome, replay, replay_all
 from benchmarks.load.statistics import percentile
 from proxy.models.embedding.encoders import available_cores
@@ -203,7 +204,7 @@ def shown(result: Result, rows: Sequence[Conversation]) -> str:
 
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--suite", choices=[*sorted(SUITES), "made"], default="development")
+    parser.add_argument("--suite", choices=[*sorted(SUITES), "answers", "made"], default="development")
     parser.add_argument("--seed", type=int, default=1, help="of the suite made")
     parser.add_argument("--count", type=int, default=300, help="conversations of the suite made, of each side")
     parser.add_argument("--policies", default=",".join(SHIPPED), help="shipped policies, comma-separated")
@@ -215,6 +216,8 @@ def main() -> int:
     arguments = parser.parse_args()
     if arguments.suite == "made":
         harmless, harmful = made(arguments.count, arguments.seed)
+    elif arguments.suite == "answers":
+        harmless, harmful = written()
     else:
         harmless, harmful = (load(SUITES[arguments.suite][name]) for name in ("harmless", "harmful"))
     if only := tuple(name for name in arguments.only.split(",") if name):

@@ -38,6 +38,8 @@ _BLANK = b" \t\r\n" + BOM
 """What may stand in front of JSON, or of a stream."""
 _FIRST_LINE = re.compile(rb"(?:data|event|id|retry)?:")
 """What a stream of events begins with."""
+_MARK_BYTES = len(b"event:")
+"""Of what it begins with, at most."""
 _NAMES_ERROR = b'"error'
 """In every event that tells of one, ``response.failed`` too."""
 _ERROR = re.compile(rb'"(?:error|errors|detail)"\s*:\s*[{\["]')
@@ -83,14 +85,15 @@ class _ReplyAsAsked(WrappedReply):
     async def open(self) -> _ReplyAsAsked:
         """Find out what came where a stream was asked for: its first piece is waited for, and a body is read to its end."""
         self._pieces = self._reply.chunks()
-        await self._read_first(lambda read: bool(read.strip(_BLANK)))
-        if _begins_stream(self._first):
+        labelled = is_event_stream(self.headers)
+        await self._read_first(lambda read: len(read.strip(_BLANK)) >= (1 if labelled else _MARK_BYTES))
+        if not self._first.lstrip(_BLANK).startswith((b"{", b"[")) if labelled else _begins_stream(self._first):
             if _NAMES_ERROR in self._first:
                 await self._read_first(lambda read: b"\n\n" in read or b"\r\n\r\n" in read)
                 if (found := _first_failure(self._api, self._first)) is not None:
                     self._refuse(*found)
                     return self
-            if not is_event_stream(self.headers):
+            if not labelled:
                 self.headers = _with_type(self.headers, _EVENTS)
         else:
             await self.take(await self._read_remaining())
@@ -98,6 +101,8 @@ class _ReplyAsAsked(WrappedReply):
                 events = await run_in_thread_if_large(len(self._body), self._events, self._body)
                 if events is not None:
                     self._body, self.headers = events, _with_type(self.headers, _EVENTS)
+                elif labelled:
+                    self.headers = self._reply.headers
         return self
 
     async def take(self, body: bytes) -> _ReplyAsAsked:
@@ -128,8 +133,8 @@ class _ReplyAsAsked(WrappedReply):
         assert self._pieces is not None
         read = bytearray(self._first)
         while not enough(bytes(read)) and (piece := await anext(self._pieces, None)) is not None:
-            read += piece
             limit(len(read), self._max_bytes)
+            read += piece
         self._first = bytes(read)
 
     async def _read_remaining(self) -> bytes:

@@ -306,11 +306,11 @@ FAILURES = [
     pytest.param(stream(streamed(["half"])[:2], broken=True), {"error": "upstream_unreachable"}, id="broken stream"),
     pytest.param(stream(streamed(["half"])[:2]), {"error": "upstream_unreachable"}, id="short stream"),
 ]
-IN_EVENTS = [  # for a client that wants a body, the first is an error with its status, and the second an answer
-    pytest.param(stream([b'data: {"error": {"code": 529}}\n\n', b"data: [DONE]\n\n"]), {"error": "upstream_error"}, True, id="error event"),
-    pytest.param(
-        stream([b'data: {"error": {"code": 529}}\n\n']), {"error": "upstream_server_error", "status": 529}, False, id="error for a body"
-    ),
+OVERLOADED = b'data: {"error": {"code": 529}}\n\n'
+IN_EVENTS = [  # the first is an error with its status, and for a client that wants a body the last an answer
+    pytest.param(stream([OVERLOADED, b"data: [DONE]\n\n"]), {"error": "upstream_server_error", "status": 529}, True, id="first event"),
+    pytest.param(stream([OVERLOADED]), {"error": "upstream_server_error", "status": 529}, False, id="error for a body"),
+    pytest.param(stream([*streamed(["half"])[:2], OVERLOADED, b"data: [DONE]\n\n"]), {"error": "upstream_error"}, True, id="error event"),
     pytest.param(stream([b"data: {\n\n", *streamed(["Good."])]), {"error": "answer_unreadable"}, True, id="garbage"),
 ]
 EVERY = [pytest.param(*one.values, streams, id=f"{one.id}-{streams}") for one in FAILURES for streams in (True, False)]
