@@ -32,7 +32,7 @@ import sys
 import tempfile
 import time
 import urllib.request
-from contextlib import ExitStack
+from contextlib import ExitStack, closing
 from pathlib import Path
 from typing import Any
 from urllib.parse import urlencode
@@ -88,7 +88,7 @@ async def empty(path: Path) -> None:
 
 def fill(path: Path, count: int, seed: int = 7) -> None:
     """`count` exchanges, the last of them just now."""
-    with sqlite3.connect(path) as base:
+    with closing(sqlite3.connect(path)) as base, base:
         base.execute("PRAGMA journal_mode = OFF")
         base.execute("PRAGMA synchronous = OFF")
         base.execute("PRAGMA cache_size = -1000000")  # KiB: indexes are sorted in memory for the most part

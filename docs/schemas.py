@@ -103,7 +103,11 @@ def _or_variable(value: dict[str, Any]) -> dict[str, Any]:
 
 
 def _described(parts: Mapping[str, dict[str, Any]], kinds: list[Any]) -> None:
-    """Put into each part what stands below its attributes in the code, where they have no description yet."""
+    """Put into each part what stands below its attributes in the code, where they have no description yet; its own without the code's
+    indentation.
+    """
+    for part in parts.values():
+        part["description"] = inspect.cleandoc(part["description"])
     for kind in _structs(kinds, set()):
         properties = parts.get(kind.__name__, {}).get("properties", {})
         for name, said in attribute_docs(kind).items():

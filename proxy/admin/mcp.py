@@ -10,6 +10,7 @@ answered.
 from __future__ import annotations
 
 import asyncio
+import inspect
 from collections import Counter
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import Annotated, Any
@@ -234,7 +235,7 @@ class McpApi:
 def _described(name: str, kind: type[_Arguments]) -> dict[str, Any]:
     _, defined = msgspec.json.schema_components((kind,))
     parameters = {key: value for key, value in defined[kind.__name__].items() if key not in ("title", "description")}
-    return {"name": name, "description": kind.__doc__, "inputSchema": parameters, "annotations": {"readOnlyHint": True}}
+    return {"name": name, "description": inspect.getdoc(kind), "inputSchema": parameters, "annotations": {"readOnlyHint": True}}
 
 
 def _result(text: str, *, failed: bool = False) -> dict[str, Any]:

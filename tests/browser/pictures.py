@@ -17,6 +17,7 @@ import subprocess
 import sys
 import tempfile
 import time
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
@@ -153,7 +154,7 @@ async def ready(url: str) -> None:
 
 def spread(store: Path) -> None:
     """Let the exchanges have come over the last day, in their order, the last one just now."""
-    with sqlite3.connect(store) as database:
+    with closing(sqlite3.connect(store)) as database, database:
         ids = [row[0] for row in database.execute("select id from records order by created_at, id")]
         for i, identifier in enumerate(reversed(ids)):
             at = time.time() - 20 - DAY_S * 0.9 * i / len(ids)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import logging
 import sqlite3
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
@@ -50,7 +51,7 @@ def api(request: pytest.FixtureRequest) -> Api:
 def every_column(folder: Path) -> dict[str, str]:
     """All of the database by table and column, and what its files have besides."""
     found: dict[str, str] = {}
-    with sqlite3.connect(folder / "store.db") as database:
+    with closing(sqlite3.connect(folder / "store.db")) as database:
         for (table,) in database.execute("SELECT name FROM sqlite_master WHERE type = 'table'").fetchall():
             rows = database.execute(f'SELECT * FROM "{table}"')
             names = [column[0] for column in rows.description]

@@ -8,6 +8,7 @@ import sqlite3
 import subprocess
 import sys
 import threading
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
@@ -176,10 +177,9 @@ async def test_nobody_waits_for_the_store_while_records_are_encoded(
     threads = []
 
     def encode(record: Record) -> tuple[Any, ...]:
-        with sqlite3.connect(path, timeout=0, isolation_level=None) as other:
+        with closing(sqlite3.connect(path, timeout=0, isolation_level=None)) as other:
             other.execute("BEGIN IMMEDIATE")
             other.execute("ROLLBACK")
-        other.close()
         threads.append(threading.current_thread())
         return to_row(record)
 

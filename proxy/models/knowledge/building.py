@@ -11,6 +11,7 @@ import os
 import shutil
 import sqlite3
 import time
+import weakref
 from array import array
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import closing, contextmanager, suppress
@@ -107,8 +108,10 @@ class _KnownVectors:
     def __init__(self, folder: Path, embedder: str) -> None:
         self.faiss, self._used, self._file = "", set[bytes](), None
         with suppress(ConfigError):
-            file = connected(folder)
-            if file is not None and (manifest := read_manifest(file, folder)).embedder == embedder:
+            if (file := connected(folder)) is None:
+                return
+            weakref.finalize(self, file.close)
+            if (manifest := read_manifest(file, folder)).embedder == embedder:
                 self._file, self.faiss = file, manifest.faiss
 
     def get(self, keys: Sequence[bytes]) -> dict[bytes, bytes]:

@@ -113,6 +113,7 @@ class KnowledgeIndex:
         self._file, self.manifest, self.faiss = file, manifest, index
         self.version = manifest.version
         self.vectors = StoredVectors(file, manifest.facts, manifest.dimensions)
+        weakref.finalize(self, file.close)  # searches go on in an index that a new one has replaced
 
     def __len__(self) -> int:
         return self.manifest.facts
@@ -178,6 +179,9 @@ def open_index(folder: Path) -> KnowledgeIndex | None:
             manifest = read_manifest(file, folder)
             index = probe(_read_faiss(folder / FOLDER / manifest.faiss)) if manifest.faiss else None
             return KnowledgeIndex(file, manifest, index)
+        except ConfigError:
+            file.close()
+            raise
         except (RuntimeError, OSError) as error:
             file.close()
             if attempt == _TRIES - 1:  # else builds went on meanwhile, and cleared away what was being opened
