@@ -419,3 +419,13 @@ def test_a_share_a_wish_an_hour_or_a_round_number_is_no_other_value(language: st
 def test_a_number_of_a_name_is_no_decimal_with_another_digit() -> None:
     coins = "find,metal,found by,weight (g)\nFind 59,gold,Keeley,4.4\nFind 21,billon,Old Tom,2.9"
     assert verdict("The finder of Find 21 is Old Tom.", coins) is None
+
+
+PODS = "NAME          READY   STATUS    AGE\n{}   {}     Running   3h\nmailer-77     1/1     Running   9d"
+
+
+def test_of_two_tables_of_one_thing_the_one_that_says_so_counts() -> None:
+    """Which of two listings is the newer one nobody knows: what one of them has may be meant."""
+    before, after = PODS.format("redis-cart-0", "0/1"), PODS.format("redis-cart-0", "1/1")
+    assert verdict("redis-cart-0 is ready.", before) is False
+    assert verdict("redis-cart-0 is ready.", before, after) is not False
