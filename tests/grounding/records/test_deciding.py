@@ -429,3 +429,13 @@ def test_of_two_tables_of_one_thing_the_one_that_says_so_counts() -> None:
     before, after = PODS.format("redis-cart-0", "0/1"), PODS.format("redis-cart-0", "1/1")
     assert verdict("redis-cart-0 is ready.", before) is False
     assert verdict("redis-cart-0 is ready.", before, after) is not False
+
+
+def test_the_end_of_a_number_in_groups_names_no_cell() -> None:
+    """ "8,000" is not about "12,000 pages": the page that has it under that name says so."""
+    pages = [
+        "Price: $249\nPages per month: 3,000\nToner: 2,400 pages, $69.60",
+        "Price: $379\nPages per month: 8,000\nToner: 12,000 pages, $192.00",
+    ]
+    assert verdict("The Orla is fine, at 8,000 a month.", *pages) is not False
+    assert verdict("The Orla is fine, at 9,000 a month.", *pages) is False
