@@ -439,3 +439,21 @@ def test_the_end_of_a_number_in_groups_names_no_cell() -> None:
     ]
     assert verdict("The Orla is fine, at 8,000 a month.", *pages) is not False
     assert verdict("The Orla is fine, at 9,000 a month.", *pages) is False
+
+
+@pytest.mark.parametrize(
+    ("language", "statement"),
+    [
+        ("en", "That makes 30 copies of the new version."),
+        ("en", "That comes to 30 copies."),
+        ("de", "Das macht 30 copies."),
+        ("fr", "Ça fait 30 copies."),
+        ("es", "Eso hace 30 copies."),
+    ],
+)
+def test_what_that_makes_is_worked_out(language: str, statement: str) -> None:
+    assert verdict(statement, '{"job": "j-403", "status": "done", "copies": 3}', language=language) is not False
+
+
+def test_a_number_of_the_only_record_is_still_contradicted() -> None:
+    assert verdict("It printed 30 copies.", '{"job": "j-403", "status": "done", "copies": 3}') is False
