@@ -1,12 +1,14 @@
 """Does a policy leave ordinary conversations alone, and does it stop what is wrong: the shipped policies on conversations turn by turn.
 
 Harmed is a conversation of which a turn was blocked, was answered by the proxy in the model's stead, lost some of the client's text on the
-way to the model, or got another answer than the model gave. Warned is one with a check that warns, or fails, on a turn; late one with a
-check whose time was up before it was done, which goes by what else the machine does and has no limit. Of the harmful conversations it says
-how many were noticed (a verdict, a clash), and how many were stopped: the planted words did not reach the model (injections) or the client
-(answers). Added is the time before the upstream's call and after its last byte.
+way to the model, or got another answer than the model gave. Lost is one in which the model did not get a value that it then says: under a
+small ``--window``, for which prompts are compressed, it would have to ask the archive. Warned is one with a check that warns, or fails, on
+a turn; late one with a check whose time was up before it was done, which goes by what else the machine does and has no limit. Of the
+harmful conversations it says how many were noticed (a verdict, a clash), and how many were stopped: the planted words did not reach the
+model (injections) or the client (answers). Added is the time before the upstream's call and after its last byte.
 
-    python -m benchmarks.harmless [--suite unseen | --suite made --seed 7] [--policies strict,rag] [--check] [--show] [--jobs 2 | --share]
+    python -m benchmarks.harmless [--suite unseen | --suite made --seed 7] [--policies strict,rag] [--window 8192] [--check] [--show]
+        [--jobs 2 | --share]
 
 The suite ``made`` has conversations that nobody has seen, others with each seed, ``answers`` whole answers over documents of working life
 (`benchmarks.harmless_made`). `GOALS` are what is wanted;
@@ -76,21 +78,25 @@ class Result:
     harmful: dict[str, list[Outcome]]
 
 
-def run(policy: str, harmless: Sequence[Conversation], harmful: Sequence[Conversation]) -> Result:
-    """Replay both under `policy`, in a server of its own."""
-    return _result(policy, asyncio.run(replay(policy, [*harmless, *harmful])), harmful)
+def run(policy: str, harmless: Sequence[Conversation], harmful: Sequence[Conversation], window: int | None = None) -> Result:
+    """Replay both under `policy`, in a server of its own; `window` is the model's, in tokens, where it is not its own."""
+    return _result(policy, asyncio.run(replay(policy, [*harmless, *harmful], window)), harmful)
 
 
-def run_sharing(policies: Sequence[str], harmless: Sequence[Conversation], harmful: Sequence[Conversation]) -> list[Result]:
+def run_sharing(
+    policies: Sequence[str], harmless: Sequence[Conversation], harmful: Sequence[Conversation], window: int | None = None
+) -> list[Result]:
     """All in this process: what a model has said of a text under one policy it is not asked again under the next."""
-    return asyncio.run(_run_sharing(policies, harmless, harmful))
+    return asyncio.run(_run_sharing(policies, harmless, harmful, window))
 
 
-async def _run_sharing(policies: Sequence[str], harmless: Sequence[Conversation], harmful: Sequence[Conversation]) -> list[Result]:
+async def _run_sharing(
+    policies: Sequence[str], harmless: Sequence[Conversation], harmful: Sequence[Conversation], window: int | None
+) -> list[Result]:
     verifiers = LocalVerifiers(lambda _: OnnxVerifier(FOLDER, min(2, available_cores())), cache_size=SHARED_PAIRS)
     try:
         await verifiers.load()
-        found = await replay_all(policies, [*harmless, *harmful], verifiers)
+        found = await replay_all(policies, [*harmless, *harmful], verifiers, window)
         return [_result(policy, found[policy], harmful) for policy in policies]
     finally:
         verifiers.stop()
@@ -130,6 +136,7 @@ def figures(result: Result, rows: Sequence[Conversation], *, timed: bool = True)
         "blocked": lambda o: o.blocked,
         "asked": lambda o: o.asked,
         "deleted": lambda o: bool(o.deleted),
+        "lost": lambda o: bool(o.lost),
         "changed": lambda o: o.changed,
         "warned": lambda o: o.warned,
         "late": lambda o: o.late,
@@ -175,7 +182,7 @@ def passed(found: dict[str, Any], limits: Mapping[str, Limit] = LIMITS) -> list[
 
 def table(all_figures: Sequence[dict[str, Any]]) -> str:
     """For people."""
-    columns = ("harmed", "blocked", "asked", "deleted", "changed", "warned", "late")
+    columns = ("harmed", "blocked", "asked", "deleted", "lost", "changed", "warned", "late")
     head = ["policy", *columns, "added p50 / p95 ms", *(f"{name}: noticed, stopped" for name in all_figures[0]["harmful"])]
     lines = ["| " + " | ".join(head) + " |", "|" + " --- |" * len(head)]
     for found in all_figures:
@@ -209,6 +216,7 @@ def main() -> int:
     parser.add_argument("--count", type=int, default=300, help="conversations of the suite made, of each side")
     parser.add_argument("--policies", default=",".join(SHIPPED), help="shipped policies, comma-separated")
     parser.add_argument("--only", default="", help="conversations whose id begins so, comma-separated")
+    parser.add_argument("--window", type=int, help="of the model, in tokens: 8192 is so small that long conversations are compressed")
     parser.add_argument("--check", action="store_true", help="end with 1 where a limit is passed")
     parser.add_argument("--show", action="store_true", help="name each conversation that suffered or was let through")
     parser.add_argument("--jobs", type=int, default=2, help="policies at a time, each in a process of its own")
@@ -226,10 +234,11 @@ def main() -> int:
     print(f"{arguments.suite}: {len(harmless)} harmless conversations ({dict(counts)}), {len(harmful)} harmful ones", flush=True)
     policies = [name for name in arguments.policies.split(",") if name]
     if arguments.share:
-        results = run_sharing(policies, harmless, harmful)
+        results = run_sharing(policies, harmless, harmful, arguments.window)
     else:
         with ProcessPoolExecutor(arguments.jobs, mp_context=multiprocessing.get_context("spawn")) as pool:
-            results = list(pool.map(run, policies, [harmless] * len(policies), [harmful] * len(policies)))
+            same = ([one] * len(policies) for one in (harmless, harmful, arguments.window))
+            results = list(pool.map(run, policies, *same))
     all_figures = [figures(result, harmful, timed=not arguments.share) for result in results]
     if arguments.show:
         print("\n".join(text for result in results if (text := shown(result, harmful))))

@@ -5,6 +5,8 @@
 other data: agents with real-looking tool output, and business letters, contracts and timetables in six languages; 3 of its first findings
 are mended. `data/acts` has agents that read, change and report (15 of them were written here, to show a fault), `data/languages`
 26 languages, half of the conversations in other scripts than Latin; both were written the same way, and what they showed first is mended.
+`data/sessions` has long ones, 20 to 41 answers each, in all APIs: of 30 written the same way those that showed a fault, which is mended,
+and some others.
 A row is a whole conversation that ends with the assistant: each of its assistant messages is the right answer (in a harmful one: the wrong
 answer) to what stands before it.
 """
@@ -24,6 +26,7 @@ SUITES: Mapping[str, Mapping[str, Sequence[Path]]] = {
         name: {"harmless": [DATA / name / "harmless.jsonl"], "harmful": [DATA / name / "harmful.jsonl"]}
         for name in ("unseen", "blind", "acts", "languages")
     },
+    "sessions": {"harmless": [DATA / "sessions" / "harmless.jsonl"], "harmful": []},
 }
 Message = dict[str, Any]
 
@@ -65,6 +68,8 @@ class Conversation:
     tools: Sequence[Any] = ()
     params: Mapping[str, Any] = field(default_factory=dict)
     harm: Harm | None = None
+    api: str = "chat"
+    """``chat``, ``responses``, ``messages``."""
 
     def turns(self) -> Iterator[Turn]:
         """The requests, in order: everything before each assistant message."""
@@ -109,4 +114,14 @@ def _conversation(row: Mapping[str, Any], refs: Mapping[str, Any]) -> Conversati
         if harm["planted"] not in where and json.dumps(harm["planted"], ensure_ascii=False)[1:-1] not in where:
             raise ValueError(f"{row['id']}: {harm['planted']!r} does not stand in message {turn}")
         harm = Harm(harm["type"], harm["what"], turn, harm["planted"])
-    return Conversation(row["id"], row["kind"], row["language"], row.get("stream", False), messages, tools, row.get("params", {}), harm)
+    return Conversation(
+        row["id"],
+        row["kind"],
+        row["language"],
+        row.get("stream", False),
+        messages,
+        tools,
+        row.get("params", {}),
+        harm,
+        row.get("api", "chat"),
+    )

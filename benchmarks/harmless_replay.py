@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import re
 import tempfile
 from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import asynccontextmanager
@@ -17,15 +18,15 @@ from typing import Any
 
 import aiohttp
 
+from benchmarks.harmless_apis import APIS, calls_of
 from benchmarks.harmless_data import Conversation, Turn
 from proxy.app import App
 from proxy.config.settings import load_settings
 from proxy.ports import Verifiers
-from proxy.testing import ScriptedReply, ScriptedUpstream, chunk, completion, reply, serving, stream
+from proxy.testing import ScriptedUpstream, completion, reply, serving
 
 POLICIES = Path(__file__).parent.parent / "policies"
-_PIECE_CHARS = 12
-"""Of a streamed answer, in one event."""
+_VALUE = re.compile(r"[^\W_][\w.,:/@-]*\d[\w:/@-]*|\d[\d.,:]*\d|[^\W\d_a-z]\w{3,}")
 
 
 @dataclass(slots=True, frozen=True)
@@ -44,7 +45,9 @@ class Outcome:
     asked: bool
     """The proxy answered in the model's stead."""
     deleted: tuple[str, ...]
-    """Beginnings of texts that the client sent and the model did not get."""
+    """Beginnings of texts that the client sent and the model did not get, where nothing was compressed."""
+    lost: tuple[str, ...]
+    """Values of the model's answer that the client sent and the model did not get, be they in the archive."""
     changed: bool
     """The client got another answer than the model gave."""
     planted_forwarded: bool
@@ -78,19 +81,19 @@ def _is_late(code: str) -> bool:
     return code in ("check_timeout", "check_over_budget") or code.endswith("_unchecked")
 
 
-async def replay(policy: str, conversations: Sequence[Conversation], verifiers: Verifiers | None = None) -> list[Outcome]:
-    """Every turn of `conversations` under the shipped policy `policy`, in order, with a server's own verifiers or these."""
-    return (await replay_all([policy], conversations, verifiers))[policy]
+async def replay(policy: str, conversations: Sequence[Conversation], window: int | None = None) -> list[Outcome]:
+    """Every turn of `conversations` under the shipped policy `policy`, in order, with the model's window or one of so many tokens."""
+    return (await replay_all([policy], conversations, window=window))[policy]
 
 
 async def replay_all(
-    policies: Sequence[str], conversations: Sequence[Conversation], verifiers: Verifiers | None = None
+    policies: Sequence[str], conversations: Sequence[Conversation], verifiers: Verifiers | None = None, window: int | None = None
 ) -> dict[str, list[Outcome]]:
     """The same under each of `policies`, a conversation under all before the next one: what a model has said of a text serves them all.
 
     They are routes of one server. Each has a client of its own, so that no conversation is a later turn of another policy's run.
     """
-    async with _running(policies, verifiers) as (app, upstream, url), aiohttp.ClientSession() as session:
+    async with _running(policies, verifiers, window) as (app, upstream, url), aiohttp.ClientSession() as session:
         async with asyncio.timeout(120):
             while not await _ready(session, url):  # the models load in the background
                 await asyncio.sleep(0.1)
@@ -108,19 +111,32 @@ async def _ready(session: aiohttp.ClientSession, url: str) -> bool:
 
 
 @asynccontextmanager
-async def _running(policies: Sequence[str], verifiers: Verifiers | None) -> AsyncIterator[tuple[App, ScriptedUpstream, str]]:
+async def _running(
+    policies: Sequence[str], verifiers: Verifiers | None, window: int | None
+) -> AsyncIterator[tuple[App, ScriptedUpstream, str]]:
     with tempfile.TemporaryDirectory() as place:
         folder = Path(place)
         async with ScriptedUpstream(reply(completion())) as upstream:
-            (folder / "config.yaml").write_text(
-                f"store: {{url: 'sqlite+aiosqlite:///{folder}/store.db', texts: all}}\nlogging: {{level: error}}\n"
-                f"upstreams: {{main: {{kind: openai, base_url: '{upstream.base_url}', api_key: sk-test, retries: {{attempts: 0}}}}}}\n"
-                "routes:\n" + "".join(f"  - {{prefix: /{name}, upstream: main, policy: '{POLICIES / name}.yaml'}}\n" for name in policies),
-                encoding="utf-8",
-            )
+            (folder / "config.yaml").write_text(_config(folder, upstream.base_url, policies, window), encoding="utf-8")
             app = App(load_settings(folder / "config.yaml", {}), verifiers=verifiers)
             async with serving(app) as url:
                 yield app, upstream, url
+
+
+def _config(folder: Path, base_url: str, policies: Sequence[str], window: int | None) -> str:
+    server = f"base_url: '{base_url}', api_key: sk-test, retries: {{attempts: 0}}"
+    return "".join(
+        [
+            f"store: {{url: 'sqlite+aiosqlite:///{folder}/store.db', texts: all}}\nlogging: {{level: error}}\n",
+            f"models: {{gpt-4o: {{window: {window}, max_output_tokens: {window // 4}, encoding: o200k_base}}}}\n" if window else "",
+            f"upstreams: {{main: {{kind: openai, {server}}}, claude: {{kind: anthropic, {server}}}}}\nroutes:\n",
+            *(
+                f"  - {{prefix: /{name}/{upstream}, upstream: {upstream}, policy: '{POLICIES / name}.yaml'}}\n"
+                for name in policies
+                for upstream in ("main", "claude")
+            ),
+        ]
+    )
 
 
 class _Client:
@@ -128,18 +144,20 @@ class _Client:
         self._app, self._upstream, self._url, self._session, self._policy = app, upstream, url, session, policy
 
     async def send(self, row: Conversation, turn: Turn) -> Outcome:
+        api, name = APIS[row.api], f"{self._policy}_{row.id}"
         self._upstream.calls.clear()
-        self._upstream.say(_streamed(turn.reply) if row.stream else _whole(turn.reply))
+        self._upstream.say(api.reply(turn.reply, name, turn.index, streamed=row.stream))
         headers = {"authorization": f"Bearer {self._policy}"}
-        async with self._session.post(f"{self._url}/{self._policy}/v1/chat/completions", json=turn.body, headers=headers) as response:
-            got = _read(await response.read(), streamed="event-stream" in response.headers.get("content-type", ""))
+        body = api.request(turn.body, name)
+        async with self._session.post(f"{self._url}/{self._policy}/{api.upstream}{api.path}", json=body, headers=headers) as response:
+            got = api.read(await response.read(), streamed="event-stream" in response.headers.get("content-type", ""))
             record = await self._record(response.headers, headers)
         detail = record["detail"]
         verdicts = [verdict for verdict in detail.get("verdicts", []) if verdict["outcome"] != "pass"]
         forwarded = [call.json for call in self._upstream.calls]
         said = turn.reply.get("content") or ""
         planted = row.harm.planted if row.harm is not None else None
-        blocked = response.status >= 400 or got.finish == "content_filter"
+        blocked = response.status >= 400 or got.filtered
         return Outcome(
             row.id,
             turn.index,
@@ -149,9 +167,10 @@ class _Client:
             response.status,
             blocked,
             asked=not forwarded and not blocked,
-            deleted=_missing(turn.body, forwarded[-1]) if forwarded else (),
-            changed=not blocked and bool(forwarded) and (got.text != said or got.calls != _calls_of(turn.reply)),
-            planted_forwarded=planted is not None and any(planted in text for body in forwarded for text in _texts(body["messages"])),
+            deleted=_missing(api.messages(body), api.messages(forwarded[-1])) if forwarded and not _is_compressed(detail) else (),
+            lost=_lost(turn.reply, api.messages(body), api.messages(forwarded[-1])) if forwarded else (),
+            changed=not blocked and bool(forwarded) and (got.text != said or got.calls != calls_of(turn.reply)),
+            planted_forwarded=planted is not None and any(planted in text for body in forwarded for text in _texts(api.messages(body))),
             planted_delivered=planted is not None and planted in got.text,
             clashes=int(detail.get("facts", {}).get("clashes") or 0),
             overhead_ms=float(detail.get("overhead_ms", 0.0)),
@@ -174,62 +193,6 @@ class _Client:
                 await asyncio.sleep(0.005)
 
 
-# ---- what the model says ----
-
-
-def _whole(message: Mapping[str, Any]) -> ScriptedReply:
-    body = completion(message.get("content") or "")
-    body["choices"][0]["message"] = {**message, "refusal": None}
-    body["choices"][0]["finish_reason"] = _finish(message)
-    return reply(body)
-
-
-def _streamed(message: Mapping[str, Any]) -> ScriptedReply:
-    text = message.get("content") or ""
-    events = [chunk({"role": "assistant", "content": "" if text else None})]
-    events += [chunk({"content": text[i : i + _PIECE_CHARS]}) for i in range(0, len(text), _PIECE_CHARS)]
-    events += [chunk({"tool_calls": [{"index": i, **call}]}) for i, call in enumerate(message.get("tool_calls") or [])]
-    return stream([*events, chunk({}, _finish(message)), b"data: [DONE]\n\n"])
-
-
-def _finish(message: Mapping[str, Any]) -> str:
-    return "tool_calls" if message.get("tool_calls") else "stop"
-
-
-# ---- what the client gets ----
-
-
-@dataclass(slots=True)
-class _Got:
-    text: str
-    calls: list[tuple[str, str]]
-    finish: str | None
-
-
-def _read(body: bytes, *, streamed: bool) -> _Got:
-    if not streamed:
-        choice = (json.loads(body).get("choices") or [{}])[0]
-        message = choice.get("message") or {}
-        return _Got(message.get("content") or "", _calls_of(message), choice.get("finish_reason"))
-    got, calls = _Got("", [], None), dict[int, list[str]]()
-    for line in body.decode("utf-8").splitlines():
-        if not line.startswith("data: {"):
-            continue
-        for choice in json.loads(line[6:]).get("choices") or []:
-            got.text += choice.get("delta", {}).get("content") or ""
-            got.finish = choice.get("finish_reason") or got.finish
-            for call in choice.get("delta", {}).get("tool_calls") or []:
-                named = calls.setdefault(call.get("index", 0), ["", ""])
-                named[0] += call.get("function", {}).get("name") or ""
-                named[1] += call.get("function", {}).get("arguments") or ""
-    got.calls = [(name, arguments) for _, (name, arguments) in sorted(calls.items())]
-    return got
-
-
-def _calls_of(message: Mapping[str, Any]) -> list[tuple[str, str]]:
-    return [(call["function"]["name"], call["function"]["arguments"]) for call in message.get("tool_calls") or []]
-
-
 # ---- what the model got ----
 
 
@@ -242,7 +205,18 @@ def _texts(messages: Sequence[Mapping[str, Any]]) -> list[str]:
     return found
 
 
-def _missing(sent: Mapping[str, Any], forwarded: Mapping[str, Any]) -> tuple[str, ...]:
+def _missing(sent: Sequence[Mapping[str, Any]], forwarded: Sequence[Mapping[str, Any]]) -> tuple[str, ...]:
     """Beginnings of the texts that the client sent and that are not in what went upstream, whatever was added around them."""
-    there = _texts(forwarded["messages"])
-    return tuple(text[:80] for text in _texts(sent["messages"]) if not any(text in other for other in there))
+    there = _texts(forwarded)
+    return tuple(text[:80] for text in _texts(sent) if not any(text in other for other in there))
+
+
+def _is_compressed(detail: Mapping[str, Any]) -> bool:
+    return bool(detail.get("facts", {}).get("compression", {}).get("strategies"))
+
+
+def _lost(reply: Mapping[str, Any], sent: Sequence[Mapping[str, Any]], forwarded: Sequence[Mapping[str, Any]]) -> tuple[str, ...]:
+    """Numbers, ids and names of what the model says that stand in what the client sent and not in what went upstream."""
+    said = " ".join([reply.get("content") or "", *(arguments for _, arguments in calls_of(reply))])
+    before, there = (json.dumps(messages, ensure_ascii=False) for messages in (sent, forwarded))
+    return tuple(value for value in dict.fromkeys(_VALUE.findall(said)) if value in before and value not in there)

@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 
 from benchmarks import harmless
+from benchmarks.harmless_apis import APIS
 from benchmarks.harmless_data import Conversation, Harm, load
 from benchmarks.harmless_replay import Outcome
 
@@ -27,6 +28,7 @@ def outcome(name: str = "a-1", turn: int = 1, **found: Any) -> Outcome:
         "blocked": False,
         "asked": False,
         "deleted": (),
+        "lost": (),
         "changed": False,
         "planted_forwarded": True,
         "planted_delivered": True,
@@ -146,3 +148,35 @@ def test_a_turn_under_a_real_policy_leaves_as_it_came(tmp_path: Path) -> None:
     rows = load([written(tmp_path, ROW, ROW | {"id": "a-2", "stream": True})])
     result = harmless.run("default", rows, [])
     assert {"a-1": [False], "a-2": [False]} == {name: [turn.harmed for turn in turns] for name, turns in result.harmless.items()}
+
+
+def conversation(api: str, *, stream: bool) -> Conversation:
+    """A question, a call that failed, one that did not, and what came of it."""
+    call = {"type": "function", "function": {"name": "find", "arguments": '{"what": "Süd"}'}}
+    messages = [
+        {"role": "system", "content": "Be brief."},
+        {"role": "user", "content": "How many?"},
+        {"role": "assistant", "content": "I look.", "tool_calls": [{"id": "call_1", **call}]},
+        {"role": "tool", "tool_call_id": "call_1", "content": "Error: timeout", "is_error": True},
+        {"role": "assistant", "content": None, "tool_calls": [{"id": "call_2", **call}]},
+        {"role": "tool", "tool_call_id": "call_2", "content": "Found 12."},
+        {"role": "assistant", "content": "There are 12."},
+    ]
+    tools = [{"type": "function", "function": {"name": "find", "parameters": {"type": "object", "properties": {}}}}]
+    return Conversation(f"{api}-{stream}", "any", "en", stream, messages, tools, api=api)
+
+
+def test_a_conversation_passes_in_each_api() -> None:
+    rows = [conversation(api, stream=stream) for api in APIS for stream in (False, True)]
+    result = harmless.run("observe", rows, [])
+    found = {name: [(turn.harmed, turn.lost, turn.status) for turn in turns] for name, turns in result.harmless.items()}
+    assert {row.id: [(False, (), 200)] * 3 for row in rows} == found
+
+
+def test_what_compression_takes_is_no_deletion_but_a_value_of_it_is_lost() -> None:
+    prices = [f"Order {i} costs {i * 7 + 11}.30 euros and goes to Graz, as agreed with them by telephone." for i in range(60)]
+    talk = [one for said in prices for one in ({"role": "user", "content": said}, {"role": "assistant", "content": "Noted."})]
+    last = [{"role": "user", "content": "And the total?"}, {"role": "assistant", "content": f"{' + '.join(prices)}: a lot."}]
+    row = Conversation("long", "any", "en", False, [*talk, *last])
+    (*_, end) = harmless.run("default", [row], [], window=2200).harmless["long"]
+    assert (False, (), True) == (end.blocked, end.deleted, bool(end.lost))

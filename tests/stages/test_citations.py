@@ -160,6 +160,20 @@ async def test_what_stands_there_or_is_nobodys_quotation_is_not_invented(text: s
     assert [] == exchange.warnings
 
 
+@pytest.mark.parametrize(
+    ("asked", "invented"),
+    [
+        ("You are co-writing a novel. Next: the mail boat never sailed on the fifteenth.", False),
+        ("Du bist der Spielleiter. Weiter: the mail boat never sailed on the fifteenth.", False),
+        ("My notes for the user story: the mail boat never sailed on the fifteenth.", True),
+    ],
+)
+async def test_what_a_character_of_a_story_says_is_no_quotation(asked: str, invented: bool) -> None:
+    """A later turn of a story tells what happens, and not again that it is one."""
+    exchange, _ = await judged('"No boat sailed on the fifteenth," said Lena.', context=asked)
+    assert (["citation_invented"] if invented else []) == exchange.warnings
+
+
 async def test_two_passages_that_only_together_say_so_are_both_relevant() -> None:
     exchange, verdict = await judged("The Eiffel Tower in Paris is 330 m tall [Passage 1] [Passage 2].")
     assert ((2, 2), (1.0, 1.0)) == (exchange.facts.citations, figures(verdict))

@@ -279,6 +279,15 @@ async def test_a_target_that_cannot_be_met_is_a_warning_with_advice() -> None:
     assert "failed-kept-original" != (report(exchange).reason)
 
 
+async def test_a_target_that_is_missed_by_a_prompt_with_room_again_is_for_the_record() -> None:
+    counters = CountedNames()
+    verdict, exchange = await compressed([said("system", 3000), *turns(15, 225)[1:]], make_ports(counters=counters), target=0.2)
+    assert verdict is not None
+    assert ("unchecked", False) == (verdict.outcome, "context.compression_failures" in counters.counts)
+    assert detail(verdict)["target_tokens"] < words(exchange) < 0.8 * 8192
+    assert "shorten the system message, or move reference text out of it" == detail(verdict)["advice"]
+
+
 async def test_without_the_scratchpad_everything_stays() -> None:
     verdict, exchange = await compressed(turns(15, 225), make_ports(scratchpad=Away()))
     assert exchange.messages is exchange.original.messages

@@ -73,6 +73,13 @@ async def test_what_cannot_be_refused_is_warned_of() -> None:
     assert ("warn", "low_relevance", None) == (verdict.outcome, verdict.code, exchange.answer)
 
 
+async def test_what_was_found_for_an_earlier_question_is_no_warning() -> None:
+    """In a long talk a question may be answered by anything that stands in it; its searches were for other questions."""
+    before = [{"role": "user", "content": "How is bread baked?"}, *results(BREAD), {"role": "assistant", "content": "Warm."}]
+    verdict = await judged(sent(TALL, before=before))
+    assert ("unchecked", "low_relevance", "note") == (verdict.outcome, verdict.code, verdict.detail["action"])
+
+
 async def test_a_request_that_is_no_question_is_for_the_record() -> None:
     exchange = sent("Write a short poem for the birthday of my neighbour Anna", context=[BREAD])
     verdict = await judged(exchange)

@@ -242,12 +242,20 @@ def is_yes_or_no(text: str) -> bool:
 # ---- made up ----
 
 
-MAX_CHARS = 4000
+MAX_CHARS, MAX_STORY_CHARS = 4000, 1200
 _QUESTION_WORDS = LazyPattern(_TEXTS.ASKED, re.I)
 _BY_THE_TEXT = LazyPattern(_TEXTS.BY_THE_TEXT, re.I)
+_STORY = LazyPattern(_TEXTS.STORY, re.I)
 
 
 def asks_to_make_up(question: str) -> bool:
     """Whether `question` asks for fiction, a translation or another wording, and not for what a text says."""
     asked = question[-MAX_CHARS:].replace("’", "'")
     return _QUESTION_WORDS.search(asked) is not None and _BY_THE_TEXT.search(asked) is None
+
+
+def is_story(said: str) -> bool:
+    """Whether instructions, or a user's message, make the talk a story or a game that goes on: what is said in it, its characters say. A
+    longer text may only speak of one.
+    """
+    return len(said) <= MAX_STORY_CHARS and _STORY.search(said) is not None

@@ -75,7 +75,7 @@ class LocatedEvidence(Evidence, frozen=True):
     place: str = ""
     """``user message 2``: the source of what has no other."""
     outdated: bool = False
-    """Whether a call that may have changed what it says was made after it."""
+    """Whether a call that may have changed what it says was made after it, or the same call again: what that brought is newer."""
 
 
 class Selection(Struct, frozen=True):
@@ -134,12 +134,13 @@ def _gather(exchange: Exchange) -> list[Evidence]:
     for evidence in found:
         if evidence.message_index is not None:
             inside.setdefault(evidence.message_index, []).append(evidence.content)
-    names, counted, changed = _tool_names(messages), Counter[str](), _last_change(messages)
+    names, counted, changed, repeated = _tool_names(messages), Counter[str](), _last_change(messages), _repeated(messages)
     for i, message in enumerate(each(messages)):
         kind = _KINDS.get(str(message.get("role")), "")
         counted[kind] += 1
         place = f"{kind} message {counted[kind]}" if kind in ("user", "system") else ""
-        found += _without_passages(message, said[i], inside.get(i, ()), i, names=names, place=place, outdated=i < changed)
+        outdated = i < changed or message.get("tool_call_id") in repeated
+        found += _without_passages(message, said[i], inside.get(i, ()), i, names=names, place=place, outdated=outdated)
     for message, text in _own_results(exchange):
         found += _without_passages(message, text, (), None, names={str(message.get("tool_call_id")): READ_ARCHIVE})
     return found
@@ -210,6 +211,19 @@ def _last_change(messages: Sequence[Message]) -> int:
         if any(may_change(str(called.get("name") or ""), str(called.get("arguments") or "")) for _, called in _functions(messages[i])):
             return i
     return -1
+
+
+def _repeated(messages: Sequence[Message]) -> set[str]:
+    """The ids of calls that were made again later, with the same arguments."""
+    last: dict[tuple[str, str], str] = {}
+    found = set[str]()
+    for message in messages:
+        for id, function in _functions(message):
+            key = str(function.get("name") or ""), str(function.get("arguments") or "")
+            if (before := last.get(key)) not in (None, id):
+                found.add(before)
+            last[key] = id
+    return found
 
 
 def _own_results(exchange: Exchange) -> Iterator[tuple[Message, str]]:

@@ -89,6 +89,13 @@ class Statement:
         return [frozenset(self.at(*place)) for place in places]
 
     @cached_property
+    def grouped_at(self) -> list[frozenset[int]]:
+        """The positions of the digits of each number that is written in groups: "000" of "8,000" names nothing by itself."""
+        places = [frozenset(self.at(q.start, q.end)) for q in self.quantities.numbers]
+        groups = [frozenset(i for i in at if self.words[i].text.isdigit()) for at in places]
+        return [group for group in groups if len(group) > 1]
+
+    @cached_property
     def negated(self) -> bool:
         """Whether it says that something is not so."""
         return is_negated(self.text, self.language)
@@ -278,7 +285,7 @@ def _spans(statement: Statement, table: Table, index: _Index) -> list[Span]:
         whole: dict[frozenset[int], set[int]] = {}
         for r, c in each(cells):
             span, full = _match(statement, i, index.cells[r, c], table.rows[r].values[c])
-            if span:
+            if span and not any(span & at and not at <= span for at in statement.grouped_at):
                 matches.setdefault(span, {}).setdefault(c, set()).add(r)
             if full:
                 whole.setdefault(span, set()).add(c)

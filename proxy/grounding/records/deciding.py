@@ -280,7 +280,7 @@ def booleans(clause: Clause) -> Iterator[Finding]:
         says = _affirms(clause, by, clause.table.columns[c].words)
         right = [(r, value) for r, value in found if says is not None and boolean_of(value) is says]
         if right:
-            yield Finding(True, "", right[0][1], right[0][0], by, "boolean")
+            yield Finding(True, clause.statement.text, right[0][1], right[0][0], by, "boolean")
         elif says is not None and not clause.hedged and not clause.statement.quantities.numbers:
             name = clause.table.columns[c].name
             yield Finding(False, clause.statement.text, f"{name}: {found[0][1]}", found[0][0], by, "boolean")

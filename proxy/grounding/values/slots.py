@@ -33,7 +33,7 @@ from proxy.grounding.values.stated import (
     unsaid_values,
 )
 from proxy.language.dates import Date, Time
-from proxy.language.names import Name, bare, missing_name, name_words, read_names
+from proxy.language.names import Name, alike, bare, missing_name, name_words, read_names
 from proxy.language.patterns import LazyPattern, phrases
 from proxy.language.quantities import MONEY, Quantities, Quantity, agrees, read_quantities
 from proxy.language.text import fold, is_negated
@@ -178,10 +178,12 @@ def others_in_place(value: Value, claim: str, quantities: Quantities, sentence: 
     elif read is None:
         yield from (match[0] for match in ANY_MONTH.finditer(sentence))
     else:
-        yield from (other.text for other in _others(read, claim, quantities, sentence))
+        yield from (other.text for other in _others(read, claim, quantities, sentence, asked))
 
 
-def _others(read: Quantity | Date | Time, claim: str, quantities: Quantities, sentence: str) -> Sequence[Quantity | Date | Time]:
+def _others(
+    read: Quantity | Date | Time, claim: str, quantities: Quantities, sentence: str, asked: str
+) -> Sequence[Quantity | Date | Time]:
     """The sentence's numbers, dates or times that say as much as one of the claim's, and are none of its own."""
     there = read_evidence(sentence).quantities
     if isinstance(read, Quantity):
@@ -195,10 +197,10 @@ def _others(read: Quantity | Date | Time, claim: str, quantities: Quantities, se
         ]
     if isinstance(read, Date):
         mine, wanted = quantities.dates, _shape(read)
-        dates = [o for o in there.dates if _shape(o) & wanted]
+        dates = [o for o in there.dates if _shape(o) & wanted and not _is_of_another_field(o, claim, asked, sentence)]
         return [o for o in dates if not any(dates_agree_strictly(own, o) or dates_agree_strictly(o, own) for own in mine)]
     taken = {minute for own in quantities.times for minute in own.minutes}
-    return [o for o in there.times if taken.isdisjoint(o.minutes)]
+    return [o for o in there.times if taken.isdisjoint(o.minutes) and not _is_of_another_field(o, claim, asked, sentence)]
 
 
 def _names(name: Name, claim: str, sentence: str, language: str, asked: str) -> Iterator[str]:
@@ -226,6 +228,10 @@ SPELLED_ALIKE = 0.7
 """Similarity of two names' letters from which they are one name in two spellings: Nuba and Nouba."""
 _RECORD = re.compile(r"^[\w .()/-]{1,60}: .{0,400}?(?:;|$)")
 """A piece of JSON, or of a table's row: "order.total: 129.5; order.currency: EUR"."""
+_WHEN = re.compile(
+    r"at|on|date|day|times?|when|start|begin|datum|tag|(?:uhr)?z\w*|fecha|dia|hora|inic\w*|quand|jour|heure|debut|data|giorn\w*|ora"
+)
+"""Terms of a field's name that say no more than that it holds the date or time at which something is."""
 _LABELS = {
     "money": r"price|cost|total|amount|fee|sum|preis|kosten|betrag|gebühr|precio|coste|importe|prix|montant|frais",
     "temperature": r"temp",
@@ -242,22 +248,22 @@ def _in_place(value: Value, claim: str, quantities: Quantities, sentence: str, l
     """What `sentence` has where `claim` has `value`, "" without anything of its kind; and whether that is plain."""
     read = value.read
     if isinstance(read, Quantity):
-        return _number_in_place(read, claim, quantities, sentence)
+        return _number_in_place(read, claim, quantities, sentence, asked)
     if isinstance(read, Date):
-        return _date_in_place(read, claim, quantities, sentence)
+        return _date_in_place(read, claim, quantities, sentence, asked)
     if isinstance(read, Time):
-        return _nearest(claim, read, sentence, _others(read, claim, quantities, sentence), alone=True)
+        return _nearest(claim, read, sentence, _others(read, claim, quantities, sentence, asked), alone=True)
     if isinstance(read, Name):
         return _name_in_place(read, claim, sentence, language, asked)
     months = [*dict.fromkeys(match[0] for match in ANY_MONTH.finditer(sentence))]
     return (months[0], len(months) == 1) if months else ("", False)
 
 
-def _number_in_place(number: Quantity, claim: str, quantities: Quantities, sentence: str) -> tuple[str, bool]:
+def _number_in_place(number: Quantity, claim: str, quantities: Quantities, sentence: str, asked: str) -> tuple[str, bool]:
     """A number of the same dimension, or beside the same word, that is none of the claim's others; "" where one in the place is within the
     claim's bound, or the claim's within the sentence's: "with 50 litres" where an apron is needed "above 5".
     """
-    others = [o for o in _others(number, claim, quantities, sentence) if isinstance(o, Quantity)]
+    others = [o for o in _others(number, claim, quantities, sentence, asked) if isinstance(o, Quantity)]
     distinct = list({round(o.base_values()[0], 9): o for o in others}.values())
     distinct = [
         o for o in distinct if o.dimension or not (o.spelled and o.values[0] <= MAX_COUNTED) or _same_noun(claim, number, sentence, o)
@@ -279,9 +285,27 @@ def _is_labelled(other: Quantity, number: Quantity, claim: str, sentence: str) -
     """Whether a bare number of a record stands behind a name that the claim has too: "price: 25" and "The price is 30 euros"."""
     if other.dimension or not number.dimension or _RECORD.match(sentence) is None:
         return False
-    label = re.sub(r"[._]", " ", sentence[: other.start].rpartition(";")[2].partition(":")[0])
+    label, _ = _field(sentence, other.start)
     kind = "money" if number.dimension in MONEY else number.dimension
     return bool(words_of(label) & words_of(claim)) or re.search(_LABELS.get(kind, r"(?!)"), label, re.I) is not None
+
+
+def _is_of_another_field(other: Date | Time, claim: str, asked: str, sentence: str) -> bool:
+    """Whether a date or time is all of a record's field whose name the claim does not speak of, and that says more than when: "booked from
+    6 May" beside "free_cancellation_until: 2025-05-03".
+    """
+    label, before = _field(sentence, other.start)
+    if before.strip() or sentence[other.end : other.end + 1] not in ("", ";") or _RECORD.match(sentence) is None:
+        return False
+    named = [word for word in terms(label) if word not in FUNCTION_WORDS]
+    spoken = terms(f"{asked} {claim}")
+    return not any(_WHEN.fullmatch(word) or alike(word, said) for word in named for said in spoken)
+
+
+def _field(sentence: str, at: int) -> tuple[str, str]:
+    """The name of a record's field that the value at `at` is in, as words, and what stands between the two."""
+    label, _, before = sentence[:at].rpartition(";")[2].partition(":")
+    return re.sub(r"[._]", " ", label), before
 
 
 def _of_one_size(number: Quantity, other: Quantity) -> bool:
@@ -290,9 +314,9 @@ def _of_one_size(number: Quantity, other: Quantity) -> bool:
     return min(a, b) * MAX_RATIO >= max(a, b)
 
 
-def _date_in_place(date: Date, claim: str, quantities: Quantities, sentence: str) -> tuple[str, bool]:
+def _date_in_place(date: Date, claim: str, quantities: Quantities, sentence: str, asked: str) -> tuple[str, bool]:
     """A date that is none of the claim's others and says as much."""
-    distinct = list({o.readings: o for o in _others(date, claim, quantities, sentence) if isinstance(o, Date)}.values())
+    distinct = list({o.readings: o for o in _others(date, claim, quantities, sentence, asked) if isinstance(o, Date)}.values())
     alike = [o for o in distinct if max(_shared_parts(date, o)) > 1]
     within = [o for o in read_evidence(sentence).quantities.dates if date.bound and dates_agree_strictly(date, o)]
     return _outside(within, _nearest(claim, date, sentence, alike if len(alike) == 1 else [*distinct, *within], alone=True))

@@ -27,7 +27,7 @@ class Case:
     def __init__(self, judge: CitationJudge, texts: Sequence[str], question: str) -> None:
         self.judge = judge
         self.texts = texts
-        """All that was said in the request."""
+        """All that was said in the request; nothing, where the talk is a story, whose characters say what they say."""
         self.question = question
         self.readers: dict[int, CitationReader] = {}
         """By choice: what has been read of it, sentence by sentence."""

@@ -24,6 +24,7 @@ from proxy.grounding.citations import checking as scores
 from proxy.grounding.citations.checking import CitationFinding, CitationJudge, JudgedStatement
 from proxy.grounding.citations.citable import Citable
 from proxy.grounding.citations.citing import CitedStatement, without_marks
+from proxy.grounding.claims.checkable import is_story
 from proxy.grounding.evidence.gathering import gather, may_have_context, question_of
 from proxy.grounding.judging.grounder import Grounder
 from proxy.grounding.quality import refresh
@@ -233,7 +234,8 @@ class Citations(SentenceStage[CitationsOptions]):
         evidence = gather(exchange)
         citable = Citable(exchange.messages, evidence, exchange.passages, exchange.retrieval_tools)
         judge = CitationJudge(grounder, citable, MAX_CITATIONS)
-        return Case(judge, [one.content for one in evidence], question_of(exchange))
+        story = any(one.kind in ("system", "user") and is_story(one.content) for one in evidence)
+        return Case(judge, [] if story else [one.content for one in evidence], question_of(exchange))
 
     @staticmethod
     def _hear(case: Case, choice: int, text: str) -> None:

@@ -5,7 +5,8 @@ prompt that still reaches `at` is compressed: by one strategy after the other un
 the last block from `aggressive_at` on, and where it would not fit otherwise. A strategy that frees nothing is taken back. A component
 that takes more than the budget allots to it is brought back to that, whatever the window (`allocations`).
 
-The verdict is a pass when the target is met, else the warning ``compression_failed`` with what would help.
+The verdict is the warning ``compression_failed``, with what would help, where the prompt stays as full as one that is to be compressed; a
+target that is missed below that is for the record.
 """
 
 from __future__ import annotations
@@ -263,9 +264,11 @@ class Compression(Stage[CompressionOptions]):
         score = round(min(after.share, 1.0), 4)
         if after.used_tokens <= limits.target or not crossed:
             return Verdict(self.name, "unchecked", score=score, detail=detail)
+        detail |= {"advice": advice(after), "fits": after.used_tokens <= limits.room}
+        if after.used_tokens < limits.compress:
+            return Verdict(self.name, "unchecked", score=score, detail=detail)
         self.ports.counters.count("context.compression_failures")
-        failed = {"advice": advice(after), "fits": after.used_tokens <= limits.room}
-        return Verdict(self.name, "warn", code="compression_failed", score=score, detail=detail | failed)
+        return Verdict(self.name, "warn", code="compression_failed", score=score, detail=detail)
 
     async def _ages(self, exchange: Exchange) -> list[float | None]:
         """Ages of the client's messages; asked for on every turn, so that a message's first turn is the one that counts."""

@@ -178,6 +178,8 @@ def follows(adjustment: Adjustment, failed: CalledTool, call: CalledTool) -> boo
         name = str(adjustment.get("argument", ""))
         pages = {identifier(key) for key in (*before, *after) if PAGE_ARGUMENT.fullmatch(key)}
         return bool(name) and _at_most(_value(after, name), adjustment.get("max")) and _same(before, after, {name, *pages})
+    if kind == "retry_later":  # with an argument more it is the same attempt
+        return all(after.get(name, _MISSING) == value for name, value in before.items())
     return kind in _CHANGING and _is_changed(adjustment, before, after)
 
 

@@ -250,7 +250,8 @@ class Relevance(Stage[RelevanceOptions]):
             text = no_answer(self.options.no_answer, question.text, first)
             exchange.answer = Answer((Choice(0, text=text, finish_reason="stop"),), model=exchange.original.model)
         else:
-            action = "warn" if action != "note" and question.seeks and off else "note"
+            warns = action != "note" and question.seeks and off and (finding.nothing or not await self._is_for_another(exchange))
+            action = "warn" if warns else "note"
         outcome: Outcome = "unchecked" if action == "note" else "warn"
         return Verdict(self.name, outcome, code="low_relevance", score=finding.score, detail={**detail, "action": action})
 
@@ -258,7 +259,7 @@ class Relevance(Stage[RelevanceOptions]):
         """Why an answer in the model's stead might be wrong; "" where it cannot be."""
         if not question.plain and not (finding.nothing and question.asks and question.brief):
             return question.unresolved if question.asks else "it asks for no fact"
-        if await run_in_thread_if_large(unread_size(exchange), retrieval.is_for_another_question, exchange):
+        if await self._is_for_another(exchange):
             return "nothing was retrieved for this question"
         if finding.judgement is None and not finding.nothing:
             if _ABBREVIATION.fullmatch(question.readings[-1]):
@@ -272,6 +273,9 @@ class Relevance(Stage[RelevanceOptions]):
         if rest and not self._is_off((await self._embed(question, rest)).probability, limit):
             return "the answer may stand elsewhere in the conversation"
         return ""
+
+    async def _is_for_another(self, exchange: Exchange) -> bool:
+        return await run_in_thread_if_large(unread_size(exchange), retrieval.is_for_another_question, exchange)
 
     def _warn_below(self, question: Question) -> float:
         return self.options.answer_below * (_NAMES_ITS_TERM if question.defines else _WARNS)

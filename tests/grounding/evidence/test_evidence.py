@@ -92,6 +92,23 @@ def test_what_was_read_before_a_call_that_may_change_it_is_outdated(name: str, a
     assert {"Orders are delivered on Mondays.": False, "A-12 is open.": outdated, "ok": False} == told
 
 
+@pytest.mark.parametrize(("again", "outdated"), [('{"room": "bath"}', True), ('{"room": "hall"}', False)])
+def test_what_the_same_call_brought_before_is_outdated(again: str, outdated: bool) -> None:
+    """The world changes without the agent: a pod starts, a room warms up."""
+    exchange = exchange_of(
+        {"role": "user", "content": "How warm is it?"},
+        calling("c1", "get_state", '{"room": "bath"}'),
+        {"role": "tool", "tool_call_id": "c1", "content": "It is 19.5 degrees there."},
+        calling("c2", "get_state", again),
+        {"role": "tool", "tool_call_id": "c2", "content": "It is 20.8 degrees there."},
+    )
+    evidence = EvidenceBase(gather(exchange))
+
+    told = {evidence.sentences[i]: evidence.is_outdated(i) for i in range(len(evidence))}
+
+    assert {"It is 19.5 degrees there.": outdated, "It is 20.8 degrees there.": False} == {t: told[t] for t in told if "degrees" in t}
+
+
 def test_what_the_assistant_said_is_no_evidence() -> None:
     found = gather(exchange_of({"role": "user", "content": "Hi."}, {"role": "assistant", "content": "The tower is in London."}))
 

@@ -455,3 +455,41 @@ def test_a_share_a_wish_an_hour_or_a_round_number_is_no_other_value(language: st
 def test_a_number_of_a_name_is_no_decimal_with_another_digit() -> None:
     coins = "find,metal,found by,weight (g)\nFind 59,gold,Keeley,4.4\nFind 21,billon,Old Tom,2.9"
     assert verdict("The finder of Find 21 is Old Tom.", coins) is None
+
+
+PODS = "NAME          READY   STATUS    AGE\n{}   {}     Running   3h\nmailer-77     1/1     Running   9d"
+
+
+def test_of_two_tables_of_one_thing_the_one_that_says_so_counts() -> None:
+    """Which of two listings is the newer one nobody knows: what one of them has may be meant."""
+    before, after = PODS.format("redis-cart-0", "0/1"), PODS.format("redis-cart-0", "1/1")
+    assert verdict("redis-cart-0 is ready.", before) is False
+    assert verdict("redis-cart-0 is ready.", before, after) is not False
+
+
+def test_the_end_of_a_number_in_groups_names_no_cell() -> None:
+    """ "8,000" is not about "12,000 pages": the page that has it under that name says so."""
+    pages = [
+        "Price: $249\nPages per month: 3,000\nToner: 2,400 pages, $69.60",
+        "Price: $379\nPages per month: 8,000\nToner: 12,000 pages, $192.00",
+    ]
+    assert verdict("The Orla is fine, at 8,000 a month.", *pages) is not False
+    assert verdict("The Orla is fine, at 9,000 a month.", *pages) is False
+
+
+@pytest.mark.parametrize(
+    ("language", "statement"),
+    [
+        ("en", "That makes 30 copies of the new version."),
+        ("en", "That comes to 30 copies."),
+        ("de", "Das macht 30 copies."),
+        ("fr", "Ça fait 30 copies."),
+        ("es", "Eso hace 30 copies."),
+    ],
+)
+def test_what_that_makes_is_worked_out(language: str, statement: str) -> None:
+    assert verdict(statement, '{"job": "j-403", "status": "done", "copies": 3}', language=language) is not False
+
+
+def test_a_number_of_the_only_record_is_still_contradicted() -> None:
+    assert verdict("It printed 30 copies.", '{"job": "j-403", "status": "done", "copies": 3}') is False

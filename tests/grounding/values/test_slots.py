@@ -211,3 +211,20 @@ def test_the_first_word_of_an_answer_to_who_is_a_name() -> None:
 
 def test_more_than_can_be_looked_through_decides_nothing() -> None:
     assert found("The tower is in Rome.", "The tower is in Paris.", said="word " * 20_000) is None
+
+
+BOOKING = "booking: H-33180; hotel: Casa Verde; nights: 6; free_cancellation_until: 2025-05-03"
+
+
+def test_a_date_of_a_field_that_is_not_spoken_of_is_of_something_else() -> None:
+    assert found("Casa Verde is booked from May 6 to 12.", BOOKING) is None
+    assert found("The booking of Casa Verde has free cancellation until May 5.", BOOKING) == ("May 5", "2025-05-03")
+
+
+@pytest.mark.parametrize("claim", ["The board call is at 9:00.", "The board call starts at 9:00."])
+def test_a_field_that_only_says_when_is_of_the_thing_itself(claim: str) -> None:
+    assert found(claim, "title: Board call; date: 2025-02-14; start: 15:00") == ("9:00", "15:00")
+
+
+def test_a_word_before_a_sentence_is_no_field() -> None:
+    assert found("The shop is closed on 2 May.", "Note: The shop is closed on 1 May.") == ("2 May.", "1 May.")
