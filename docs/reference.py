@@ -97,8 +97,8 @@ def _stage(stage: type[Stage], shared: Sequence[tuple[str, str, str]]) -> str:
         "Provides": stage.assigns,
         "Changes": stage.changes,
         "Offers the model": stage.answers,
-        "Headers": tuple(f"{PREFIX}{header.name}" for header in stage.headers),
-        "Warning codes": stage.reports,
+        "Headers": (*(f"{PREFIX}{header.name}" for header in stage.headers), *(name for name in stage.reports if name.startswith(PREFIX))),
+        "Warning codes": tuple(code for code in stage.reports if not code.startswith(PREFIX)),
     }
     lines = [f"- {word}: {', '.join(f'`{value}`' for value in values)}" for word, values in told.items() if values]
     rows = [row for row in option_rows(stage) if row not in shared]

@@ -128,6 +128,12 @@ def test_a_stage_with_its_own_default_of_a_shared_option_lists_it() -> None:
     assert "timeout_ms" not in parts["citations"]
 
 
+def test_a_header_that_several_stages_share_stands_among_their_headers() -> None:
+    parts = dict(re.findall(r"## (.+)\n\n([^#]*)", reference.stages()))
+    assert "- Headers: `x-groundwire-citations`, `x-groundwire-quality`\n" in parts["citations"]
+    assert [] == [name for name, part in parts.items() for line in part.splitlines() if line.startswith("- Warning codes: `x-")]
+
+
 def test_upgrade_notes_are_what_a_version_removed_and_changed() -> None:
     changelog = (
         "# Changelog\n\n## 2.0\n\n### Added\n- tea\n\n### Changed against the contract\n- cups, see [it](a.md)\n\n### Removed\n- saucers\n"

@@ -24,6 +24,7 @@ from proxy.config.access import Clients
 from proxy.errors import InvalidApiKey, InvalidRequest, NotFound
 from proxy.exchange import Facts
 from proxy.exchange.judgements import Label, support
+from proxy.exchange.verdicts import warning_codes
 from proxy.observe.recording import OpenExchanges
 from proxy.offloop import call_before_stop
 from proxy.store.records import PENDING, Record, RecordDetail, RecordError, Records, RecordVerdict
@@ -116,7 +117,7 @@ class ExchangeVerdict(Struct, frozen=True, kw_only=True):
     claims_left_out: int = 0
     """How many more there were."""
     warnings: Sequence[str] = ()
-    """Codes."""
+    """Codes, as ``x-groundwire-warnings``."""
     stages: Sequence[StageVerdict] = ()
     error: RecordError | None = None
     """What ended the exchange, where it was an error or a refusal."""
@@ -163,7 +164,7 @@ def verdict_of(record: Record, headers: ResponseHeaders) -> ExchangeVerdict:
         counts=(detail.facts.claims if detail.facts is not None else None) or {},
         claims=[_claim(one) for one in listed.claims],
         claims_left_out=listed.claims_left_out,
-        warnings=detail.warnings,
+        warnings=warning_codes(detail.verdicts, record.outcome),
         stages=[StageVerdict(v.stage, v.outcome, v.code, v.score, _reason(v), v.message, v.would) for v in detail.verdicts],
         error=detail.error,
         headers=named,

@@ -81,11 +81,11 @@ class ShadowPipeline(Pipeline):
         except Exception as error:  # it has all left: only the record can tell
             log.error("%s: shadow mode failed", exchange.id, exc_info=error)
             exchange.verdicts.append(Verdict("server", "error", code="check_failed", detail={"exception": type(error).__name__}))
-        exchange.answer, exchange.upstream_answer = answer, upstream_answer
         if sent is not exchange.original.messages:
             would, exchange.messages = exchange.messages, sent
             await self._run_all([(stage, hook) for stage, hook in self._request if stage.measures], "request", exchange)
             exchange.messages = would
+        exchange.answer, exchange.upstream_answer = answer, upstream_answer
         exchange.facts.context = exchange.facts.context_before  # what was sent is what came, with the passages
 
     def release(self, exchange: Exchange) -> None:

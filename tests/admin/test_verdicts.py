@@ -76,6 +76,13 @@ async def test_a_stream_has_its_verdict_when_its_checks_are_done(start: Start) -
     ]
 
 
+async def test_a_stream_of_which_nothing_was_checked_is_told_why(start: Start) -> None:
+    async with start(said("Hello!"), policy=policy("tap")) as proxy:
+        verdict = (await asked(proxy, await proxy.post(STREAM))).json
+    codes = ["context_not_in_prompt", "unchecked_no_statements"]
+    assert ("unchecked", codes, ",".join(codes)) == (verdict["verdict"], verdict["warnings"], verdict["headers"]["x-groundwire-warnings"])
+
+
 async def test_scores_and_headers_are_those_that_the_whole_answer_had(start: Start) -> None:
     verifiers = ScriptedVerifiers(judged_by_words)
     async with start(reply(completion(f"{PARIS} {GOLD}")), policy=policy("hold"), verifiers=verifiers) as proxy:

@@ -186,6 +186,21 @@ async def test_the_clients_own_passages_reach_the_model_and_nothing_else_of_the_
     assert used[1] > used[0] + 10
 
 
+@pytest.mark.parametrize("streams", [False, True])
+async def test_an_answer_to_passages_that_were_handed_over_is_judged(start: Start, streams: bool) -> None:
+    policy = "name: p\nenforce: false\ndelivery: hold\nstages: [budget, faithful, claims: {action: block}]\n"
+    said = "The tower is in London."
+    answer = stream(streamed([said])) if streams else reply(completion(said))
+    question = {"role": "user", "content": "Where is the tower?"}
+    passages = {"context": [{"content": "The tower is in Paris."}]}
+    async with start(answer, policy=policy, verifiers=ScriptedVerifiers(judged_by_words)) as proxy:
+        got = await proxy.post({"model": "gpt-4o", "messages": [question], "stream": streams, "groundwire": passages})
+        record = await proxy.record(got)
+    found = [(verdict["stage"], verdict["outcome"], verdict.get("would", "")) for verdict in record["detail"]["verdicts"]]
+    assert ("claims", "warn", "block") in found
+    assert "answer" not in {would for _, _, would in found}
+
+
 async def test_passages_that_cannot_be_handed_over_refuse_nothing(start: Start) -> None:
     class Breaks(Stage):
         name = "breaks"

@@ -21,6 +21,7 @@ from proxy.grounding.evidence.retrieval import EVIDENCE_CHARS
 from proxy.grounding.judging import labelling
 from proxy.grounding.judging.labelling import ClaimThresholds, OpenClaim
 from proxy.grounding.judging.reconsidering import reconsider_judgements
+from proxy.grounding.values.stated import follows
 from proxy.language.detection import SURE, language, language_if_sure
 from proxy.offloop import OverBudget, each, run_in_thread_if_large
 from proxy.ports import Embedder, Verifier, knows
@@ -99,7 +100,7 @@ class Grounder:
     ) -> list[Judgement]:
         distinct = {_key(claim): claim for claim in claims if claim.checkable}
         if not distinct or not len(base):
-            return [_without_verifier(claim) for claim in claims]
+            return [_without_evidence(claim, base) for claim in claims]
         open_claims = [OpenClaim(claim.question_and_text, claim) for claim in distinct.values()]
         try:
             async with within(deadline_s):
@@ -124,7 +125,7 @@ class Grounder:
             return {_key(one.claim): self._judgement(one, base) for one in each(open_claims)}
 
         found = await run_in_thread_if_large(len(open_claims) * _CLAIM, judgements)
-        return [replace(found[_key(claim)], claim=claim) if claim.checkable else _without_verifier(claim) for claim in claims]
+        return [replace(found[_key(claim)], claim=claim) if claim.checkable else _not_checkable(claim) for claim in claims]
 
     async def selections(self, claims: Sequence[Claim], base: EvidenceBase) -> list[Selection]:
         """What each of the claims is judged by, in order."""
@@ -282,9 +283,16 @@ def _key(claim: Claim) -> tuple[str, str, str]:
     return claim.before, claim.question_and_text, claim.wrong_sum
 
 
-def _without_verifier(claim: Claim) -> Judgement:
+def _not_checkable(claim: Claim) -> Judgement:
+    return Judgement(claim, "not_checkable", reason=claim.reason)
+
+
+def _without_evidence(claim: Claim, base: EvidenceBase) -> Judgement:
+    """Where no piece of the evidence says anything: an empty result still supports that nothing was found."""
     if not claim.checkable:
-        return Judgement(claim, "not_checkable", reason=claim.reason)
+        return _not_checkable(claim)
+    if follows(claim.text, base.material):
+        return Judgement(claim, "supported", decided_by="recomputed")
     return Judgement(claim, "unsupported", reason="no_evidence")
 
 

@@ -113,7 +113,7 @@ COUNTERS = {
 
 
 class Relevance(Stage[RelevanceOptions]):
-    """Catches questions that the passages cannot answer before the model invents an answer."""
+    """Tells whether the passages can answer the question; where the search found nothing of use, answers in the model's place."""
 
     name = "relevance"
     Options = RelevanceOptions

@@ -122,6 +122,15 @@ async def test_without_evidence_nothing_is_supported_and_nobody_asked() -> None:
     assert verifiers.asked == []
 
 
+@pytest.mark.parametrize("result", ["[]", '{"flights": []}'])
+async def test_that_nothing_was_found_follows_from_an_empty_result_alone(result: str) -> None:
+    evidence = EvidenceBase([Evidence(result, kind="tool_result")])
+
+    found = await Grounder(ScriptedVerifiers(None)).judge([claim("No flights were found."), claim("Paris is large.")], evidence)
+
+    assert [("supported", "recomputed"), ("unsupported", "")] == [(one.label, one.decided_by) for one in found]
+
+
 async def test_evidence_that_has_nothing_to_do_with_a_claim_is_none() -> None:
     (found,), verifiers = await judged(["Xylophones sound"], " ".join(FILLER), lambda pair: Support(1.0))
 
