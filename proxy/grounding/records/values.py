@@ -270,6 +270,15 @@ def _of_a_size(value: _Value, cell: Any) -> bool:
     if not isinstance(cell, Quantity) or value.number is None or not cell.values[0] or not value.number.values[0]:
         return True
     alike = value.dimension == cell.dimension
+    units = value.number.unit, cell.unit
+    if (
+        alike
+        and value.dimension == "duration"
+        and units[0]
+        and units[1]
+        and not 1 / MAX_RATIO <= units[0].factor / units[1].factor <= MAX_RATIO
+    ):
+        return False  # nobody tells minutes in days; "min" may be a minimum
     said, has = (number.base_values()[0] if alike else number.values[0] for number in (value.number, cell))
     return 1 / MAX_RATIO <= abs(said / has) <= MAX_RATIO
 
@@ -353,7 +362,7 @@ def _counts(clause: Clause, value: _Value, named: Sequence[int]) -> bool:
 def _reachable(clause: Clause, value: _Value) -> bool:
     """Whether a number can be worked out of those of its rows."""
     mine = value.number
-    if mine is None or not value.specific:
+    if mine is None or not (value.specific or (value.dimension and len(clause.numbers) > 1)):
         return False
     rows = [row for _, row in clause.rows]
     tables = [place.table for place in clause.records.places if place.table is not clause.table]

@@ -72,6 +72,12 @@ GLEITZEIT
   Saldo neu ........ +05:05
   Kappung .......... +40:00 (Jahresende)
   Ampel ............ gruen (rot ab -10:00)"""
+DOWELS = """cod;descr;scorta_min;data_arrivo;note
+V-1020;Vite 4x40;5000;;
+T-0310;Tassello nylon 8;2000;2024-11-15;in ritardo (era 2024-10-30)"""
+LOANS = """Materiale | pezzi | ritardo €/giorno
+Libri | 8 | 0,20
+DVD | 3 | 0,50"""
 CATCH = """Lote | Barco | Espécie | Kg | €/kg
 101 | Flor da Barra | sardinha | 840 | 1,12
 107 | Virgem do Cabo | sardinha | 1120 | 0,88"""
@@ -186,6 +192,8 @@ def test_what_a_cell_says_and_nothing_else_is_supported(statement: str, evidence
         ("Standgeldfrei steht er dort bis zum 26. August.", CONTAINERS, "de"),
         ("La B lascia solo 9 minuti per cambiare a Montelago.", TRAIN_CHANGES, "it"),
         ("Ihr Gleitzeitsaldo liegt Ende August bei +5:05 Stunden und die Ampel steht auf Grün.", BALANCE, "de"),
+        ("La consegna dei tasselli è slittata di 16 giorni.", DOWELS, "it"),
+        ("Dieci giorni di ritardo su un libro costano due euro.", LOANS, "it"),
         ("À Virgem do Cabo só restam 20 kg de sardinha.", CATCH, "pt"),
         ("The work on OB 77 is not a C check.", FLIGHTS, "en"),
         ("Tractor 1 has 5,720 hours on the meter.", METERS, "en"),
