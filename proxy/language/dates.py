@@ -75,7 +75,7 @@ _DATE = LazyPattern(
     rf"|(?P<month2>{_MONTH})\b\.?\ (?P<day2>[0-3]?\d)(?:st|nd|rd|th)?(?![\w:]|[.,]\d)(?:,?\ (?P<year2>{_YEAR})\b)?"
     rf"|(?P<month3>{_MONTH})\b\.?(?:,|\ del?)?\ (?P<year3>{_YEAR})(?!\w|[.,]\d)"
     rf"|(?=[0-3]\d[./][01]\d)(?<![\w.,:/-])(?P<short>{_TWO_DIGITS}\.(?:0\d|1[0-2])\.(?=[,;)]|\ (?-i:[a-zäöüßàéè\d(–-]))"
-    rf"|(?:{_ON})(?:{_TWO_DIGITS}\.(?:0\d|1[0-2])\.(?!\d)|{_TWO_DIGITS}/(?:0\d|1[0-2])(?![\w/])))"
+    rf"|(?:{_ON})(?:{_TWO_DIGITS}\.(?:0\d|1[0-2])\.(?!\d)|{_TWO_DIGITS}/(?:0\d|1[0-2])(?![\w/]))|{_TWO_DIGITS}/0\d(?![\w/%]))"
     rf"|(?<![.,$€£/-])(?P<decade>{_YEAR[:-2]}0)['’]?(?:s|er(?:\ Jahren?)?)\b|(?:años|années)\ (?P<decade2>{_YEAR[:-2]}0)\b"
     rf"|(?<![.,$€£/'’])(?<![^\W\d]-)(?P<alone>{_YEAR})(?!\w|[.,/'’]\d|\ {_OF_AMOUNTS}))",
     re.I,
@@ -142,7 +142,7 @@ def _readings(match: re.Match[str]) -> tuple[Reading, ...]:
         return _possible(*((y, m, d) for y in years for m, d in ((b, a), (a, b))))
     if match["short"]:
         d, m = (int(part) for part in re.findall(r"\d\d", match["short"]))
-        return _possible((None, m, d))
+        return _possible((None, m, d), *([(None, d, m)] if "/" in match["short"] else []))
     year = match["year"] or match["year2"] or match["year3"]
     month = MONTHS[(match["month"] or match["month2"] or match["month3"]).lower()]
     day = match["day"] or match["day2"]

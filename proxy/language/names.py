@@ -14,6 +14,7 @@ from itertools import pairwise
 from msgspec import Struct
 
 from proxy.language.text import fold
+from proxy.language.words import FUNCTION_WORDS
 
 WORD = re.compile(r"\w+(?:['’.]\w+)*\.?(?<=\w)")
 _LINKS = frozenset("of the de la le les des du del der den dem van von und and & y et los las di da e zu zur am upon for".split())  # noqa: SIM905
@@ -143,8 +144,13 @@ class NameWords(Struct, frozen=True):
     """First letters of all its capitalised words, in order: acronyms are found in it."""
     followers: dict[str, frozenset[str]]
     """For each word, the capitalised ones that come right after it."""
+    shortened: frozenset[str]
+    """Capitalised beginnings of words, as "St" in "St 2" and "Dept" in "Dept. A"."""
     joined: str
     """All letters of the text, folded, without spaces: "New Yorker" and "NewYork" hold the same."""
+
+
+_SHORTENED = re.compile(r"\b([A-ZÄÖÜÉ][a-zäöüßé]{1,4})(?:\.|(?= \d))")
 
 
 def name_words(text: str) -> NameWords:
@@ -161,6 +167,7 @@ def name_words(text: str) -> NameWords:
         frozenset(word[:_PREFIX_CHARS] for word in words if len(word) >= _PREFIX_CHARS),
         "".join(word[0] for word in raw if word[0].isupper()).lower(),
         {word: frozenset(after) for word, after in followers.items()},
+        frozenset(fold(word) for word in _SHORTENED.findall(text)) - FUNCTION_WORDS,
         "".join(words)[:50_000],
     )
 
@@ -184,6 +191,8 @@ _FIRST_WORDS_OF_PLACES = frozenset(("new", "saint", "st", "san", "los", "united"
 def _has(word: str, evidence: NameWords) -> bool:
     """Whether `word` stands in the evidence, in another inflection or spelled almost so."""
     if word in evidence.words:
+        return True
+    if any(word.startswith(beginning) for beginning in evidence.shortened):
         return True
     if len(word) < _PREFIX_CHARS:
         return len(word) == 1 or word.rstrip("s") in evidence.words

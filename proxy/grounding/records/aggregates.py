@@ -105,7 +105,8 @@ def _measures(clause: Clause) -> tuple[list[int], bool]:
         for c in range(len(table.columns))
         if not is_name(table, c) and sum(order_of(table, r, c) is not None for r in range(len(table.rows))) >= 2 and _of_one_unit(table, c)
     ]
-    named = [c for c in clause.named(lambda c: c in ordered) if clause.score(c) >= 0.8]
+    ends = {i for i, word in enumerate(clause.words) if word in listed("most") | listed("least")}  # "the lowest value" is not of "hr_low"
+    named = [c for c in clause.named(lambda c: c in ordered) if clause.score(c) >= 0.8 and clause.columns[c][1] - ends]
     if named:
         return named, True
     return ordered, False

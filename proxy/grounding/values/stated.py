@@ -205,9 +205,16 @@ def unsaid_values(claim: str, quantities: Quantities, said: StatedValues, langua
         if fold(month[0])[:3] not in said.month_stems:
             yield Value("date", month[0], *month.span())
     to_do = bool(asked) and _TO_DO.search(asked) is not None  # "What can I do?" - "Restart." is no name
+    spelled = [(name.start, name.end) for name in read_names(claim, language) if _initials(name) in said.names.words]
     for name in names_in(claim, language, every_capital=bool(asked), opening_is_none=to_do):
-        if missing_name(name, said.names):
+        if missing_name(name, said.names) and not any(start <= name.start < end for start, end in spelled):  # "Best of Breed" is BOB
             yield Value("name", name.text, name.start, name.end, name)
+
+
+def _initials(name: Name) -> str:
+    """Of a name of three words and more, "of" among them: "Best of Breed" is "BOB"."""
+    words = TOKEN.findall(fold(name.text))
+    return "".join(word[0] for word in words) if len(words) > 2 else ""
 
 
 def _is_stated(number: Quantity, claim: str, said: StatedValues) -> bool:

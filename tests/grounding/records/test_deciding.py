@@ -78,6 +78,10 @@ T-0310;Tassello nylon 8;2000;2024-11-15;in ritardo (era 2024-10-30)"""
 LOANS = """Materiale | pezzi | ritardo €/giorno
 Libri | 8 | 0,20
 DVD | 3 | 0,50"""
+NIGHTS = """date,asleep_min,hr_low,spo2_min,score
+2024-02-06,412,49,94,81
+2024-02-07,271,57,,52
+2024-02-08,486,51,91,78"""
 CATCH = """Lote | Barco | Espécie | Kg | €/kg
 101 | Flor da Barra | sardinha | 840 | 1,12
 107 | Virgem do Cabo | sardinha | 1120 | 0,88"""
@@ -194,6 +198,7 @@ def test_what_a_cell_says_and_nothing_else_is_supported(statement: str, evidence
         ("Ihr Gleitzeitsaldo liegt Ende August bei +5:05 Stunden und die Ampel steht auf Grün.", BALANCE, "de"),
         ("La consegna dei tasselli è slittata di 16 giorni.", DOWELS, "it"),
         ("Dieci giorni di ritardo su un libro costano due euro.", LOANS, "it"),
+        ("The lowest value otherwise was 91.", NIGHTS, "en"),
         ("À Virgem do Cabo só restam 20 kg de sardinha.", CATCH, "pt"),
         ("The work on OB 77 is not a C check.", FLIGHTS, "en"),
         ("Tractor 1 has 5,720 hours on the meter.", METERS, "en"),

@@ -2,8 +2,9 @@
 
 import pytest
 
-from proxy.grounding.values.slots import slot
+from proxy.grounding.values.slots import may_differ, slot
 from proxy.grounding.values.stated import StatedValues
+from proxy.language.quantities import read_quantities
 
 
 def found(claim: str, *sentences: str, language: str = "en", said: str = "", asked: str = "") -> tuple[str, str] | None:
@@ -200,6 +201,19 @@ MANUAL = "Anzeige Schloss-Symbol. Blinkt es, konnte die Tür nicht verriegelt we
 )
 def test_the_first_word_of_what_is_to_be_done_is_no_name(asked: str, claim: str, language: str) -> None:
     assert slot(claim, [MANUAL], StatedValues([MANUAL]), language, asked) is None
+
+
+@pytest.mark.parametrize(
+    ("claim", "said"),
+    [
+        ("Admiral was Best of Breed at the show.", "BOB Admiral at the show, BP Lullaby"),
+        ("The rehearsal moved to Studio 2.", "The rehearsal moved to St 2."),
+        ("Las piezas llegan el 12 de septiembre.", "estado TALLER; piezas llegan 12/09; tacografo 2025-10-01"),
+    ],
+)
+def test_what_the_evidence_has_in_short_is_said(claim: str, said: str) -> None:
+    language = "es" if claim.startswith("Las") else "en"
+    assert [] == may_differ(claim, read_quantities(claim, language), [said], StatedValues([said]), language)
 
 
 def test_the_first_word_of_an_answer_to_who_is_a_name() -> None:
