@@ -97,6 +97,10 @@ def _compares(said: Sequence[str]) -> bool:
     return _COMPARES.search(" ".join(said)) is not None and not re.search(r"\b(?:el|la|los|las) que\b", " ".join(said))
 
 
+_VALUE = frozenset(str.split("value values reading figure wert werte valor valores valeur valeurs valore valori"))
+"""Behind a superlative that is then of no column by itself: "the lowest value" is not of "hr_low"."""
+
+
 def _measures(clause: Clause) -> tuple[list[int], bool]:
     """The columns that a superlative may be of: that which is named, and plainly so, else any with an order."""
     table = clause.table
@@ -105,7 +109,7 @@ def _measures(clause: Clause) -> tuple[list[int], bool]:
         for c in range(len(table.columns))
         if not is_name(table, c) and sum(order_of(table, r, c) is not None for r in range(len(table.rows))) >= 2 and _of_one_unit(table, c)
     ]
-    ends = {i for i, word in enumerate(clause.words) if word in listed("most") | listed("least")}  # "the lowest value" is not of "hr_low"
+    ends = {i for i, word in enumerate(clause.words[:-1]) if word in listed("most") | listed("least") and clause.words[i + 1] in _VALUE}
     named = [c for c in clause.named(lambda c: c in ordered) if clause.score(c) >= 0.8 and clause.columns[c][1] - ends]
     if named:
         return named, True
