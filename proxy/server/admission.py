@@ -255,7 +255,7 @@ class Admission:
     def _output(self, request: Request, most: int | None) -> tuple[int, int]:
         """Tokens of the answer: as many as it may have, and as it probably has. Raises `InvalidRequest`."""
         asked, usual = request.wants.max_output_tokens, self._every.usual.get((self._key.name, request.model))
-        if request.params.get("background") is True:
+        if request.params.get("background"):  # some servers take "true", or 1, for it
             self._unseen_output_tokens = asked or most
             if self._unseen_output_tokens is None:
                 message = "a response in the background counts with all that it may take, and this model has no limit that is known here"
