@@ -123,12 +123,13 @@ class AdminAuth:
 
     def _check(self, connection: HTTPConnection) -> None:
         cookie = "" if self.open or "authorization" in connection.headers else self.session(connection)
+        decides = connection.scope["method"] not in _READING
         if not cookie:
-            return check_admin_key(connection, self._admin_key)
-        self.check_origin(connection)
-        if connection.scope["method"] not in _READING:
+            check_admin_key(connection, self._admin_key)
+        if cookie or (self.open and decides):  # then a browser needs nothing that a page must know
+            self.check_origin(connection)
+        if cookie and decides:
             self.check_token(cookie, connection.headers.get(CSRF_HEADER, ""))
-        return None
 
     async def wrong_key(self, connection: HTTPConnection) -> None:
         """It came with one. A right key never waits. Raises `RateLimited` where too many came from its address."""

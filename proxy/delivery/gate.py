@@ -28,6 +28,7 @@ from proxy.errors import PolicyBlocked, ProxyError
 from proxy.exchange import Answer, Sentence
 from proxy.language.text import SentenceSplitter
 from proxy.offloop import Breather
+from proxy.ports.upstream import limit
 from proxy.wire.dialect import AnswerStream, StreamPiece
 
 log = logging.getLogger("groundwire.delivery")
@@ -172,7 +173,10 @@ class Gate:
         return answer
 
     async def _read(self) -> None:
+        size = 0
         async for chunk in self._d.reply.chunks():
+            size += len(chunk)
+            limit(size, self._d.max_bytes)
             await self._take_all(self._stream.feed(chunk))
         await self._d.reply.close()  # a check may need its place
         await self._take_all(self._stream.finish())

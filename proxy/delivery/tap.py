@@ -29,7 +29,7 @@ from proxy.errors import ProxyError, UpstreamUnreachable
 from proxy.exchange import Exchange, Outcome, Verdict
 from proxy.offloop import Breather, run_in_thread_if_large
 from proxy.pipeline import Pipeline
-from proxy.ports.upstream import Reply, read_whole
+from proxy.ports.upstream import Reply, limit, read_whole
 from proxy.wire import sse
 from proxy.wire.dialect import AnswerStream, Dialect
 from proxy.wire.http.asgi import RawHeaders, Responder
@@ -249,9 +249,13 @@ async def _through_end(d: Delivery, stream: AnswerStream) -> AsyncIterator[bytes
 
 
 async def _tap_with_verdict(d: Delivery, stream: AnswerStream) -> bool:
-    """Pass events on, and hold the end mark back until the verdict is there; whether both have left."""
-    mark, breather = b"", Breather()
+    """Pass events on, and hold the end mark back until the verdict is there; whether both have left. Raises `UpstreamUnreachable` where
+    nobody could say what was in them.
+    """
+    size, mark, breather = 0, b"", Breather()
     async for chunk in d.reply.chunks():
+        size += len(chunk)
+        limit(size, d.max_bytes)
         for piece in stream.feed(chunk):
             await breather.yield_if_due()
             if piece.done:

@@ -50,6 +50,10 @@ class Choice(Struct, frozen=True):
         return {self.reasoning_field: self.reasoning} if self.reasoning_field else {}
 
 
+MOST_TOKENS = 10**9
+"""More than any exchange takes: of an upstream, which may report anything, a larger figure is none. Sums of them fit into 64 bits."""
+
+
 class Usage(Struct, frozen=True):
     """Token counts as the upstream reported them, or as they were counted where it did not."""
 

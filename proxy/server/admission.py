@@ -88,8 +88,6 @@ _BYTES_A_TOKEN, _TOKENS_A_FILE = 4, 1000
 """Of a body that no dialect reads, and of a picture, sound or sealed thought in it: guesses, which the answer's own figures correct."""
 _ENCODED, _ENCODED_BYTES = re.compile(rb"(?:data:[^,]{1,100},)?[\w+/=-]+"), 2000
 """What stands for a file: base64, and so long that it is no name."""
-_MOST_TOKENS = 10**9
-"""More than any request takes. An upstream may report anything, and a figure that no column holds would keep all that waits unsettled."""
 _KEYS_REMEMBERED = 10_000
 _OTHER_MODELS = ("models", "fallbacks")
 """Fields by which OpenRouter and LiteLLM's proxy let another model answer than ``model``."""
@@ -257,7 +255,7 @@ class Admission:
     def _output(self, request: Request, most: int | None) -> tuple[int, int]:
         """Tokens of the answer: as many as it may have, and as it probably has. Raises `InvalidRequest`."""
         asked, usual = request.wants.max_output_tokens, self._every.usual.get((self._key.name, request.model))
-        if request.params.get("background") is True:
+        if request.params.get("background"):  # some servers take "true", or 1, for it
             self._unseen_output_tokens = asked or most
             if self._unseen_output_tokens is None:
                 message = "a response in the background counts with all that it may take, and this model has no limit that is known here"
@@ -307,7 +305,7 @@ class Admission:
         model = finished.exchange.original.model if finished.exchange is not None else finished.model or self._model
         self._model = model or self._model
         usd = finished.usd if finished.usd is not None else self._usd(usage, finished.upstream) if usage.prompt_tokens or known else 0.0
-        usd = min(usd or 0.0, float(_MOST_TOKENS))
+        usd = usd or 0.0
         micro_usd = self._every.spending.micro_usd(self._key.name, usd)
         if self._lease is not None:
             reserved = self._lease.reserved
@@ -328,11 +326,11 @@ class Admission:
             return Usage(0, 0), not (self.asked and not replies and finished.error is None)
         if exchange is None:
             usage = finished.usage or self.usage
-            return (_possible(usage), True) if usage is not None else (Usage(self._input_tokens, 0), False)
+            return (usage, True) if usage is not None else (Usage(self._input_tokens, 0), False)
         answer = exchange.upstream_answer if exchange.upstream_answer is not None else exchange.answer
         if answer is None or finished.usage is None:
             return Usage(self._input_tokens, 0), False
-        found = _possible(finished.usage)
+        found = finished.usage
         if found.estimated and self._unseen_output_tokens is not None:  # it goes on being written, whoever reads it
             return Usage(max(self._input_tokens, found.prompt_tokens), self._unseen_output_tokens), True
         if not exchange.attempts.several:
@@ -354,13 +352,6 @@ def _look_at(body: bytes) -> tuple[dict[str, Any] | None, int]:
     """A body's fields, if it is an object, and about how many tokens it has: the bytes of files are no words."""
     files = [len(text) for text in body.split(b'"') if len(text) >= _ENCODED_BYTES and _ENCODED.fullmatch(text)]
     return object_in(body), (len(body) - sum(files)) // _BYTES_A_TOKEN + _TOKENS_A_FILE * len(files)
-
-
-def _possible(usage: Usage) -> Usage:
-    """What an upstream reports, as far as it can be true."""
-    told = usage.prompt_tokens, usage.completion_tokens, usage.cached_tokens, usage.written_tokens
-    prompt, completion, cached, written = (min(max(0, tokens), _MOST_TOKENS) for tokens in told)
-    return Usage(prompt, completion, cached, written, estimated=usage.estimated)
 
 
 def without_upstreams(headers: Sequence[tuple[str, str]]) -> list[tuple[str, str]]:

@@ -12,6 +12,7 @@ from functools import partial
 from proxy.config.settings import SHADOW
 from proxy.context.lineage import beginnings_of, opening_of
 from proxy.delivery import tap as delivery
+from proxy.delivery.foreign_verdicts import WithoutForeignVerdicts
 from proxy.delivery.gate import deliver_gate
 from proxy.delivery.hold import deliver_hold
 from proxy.delivery.own_tools import OwnToolReply
@@ -181,7 +182,8 @@ class Completion(Handler):
         reply = await self._call(call)
         if self._is_owned and 200 <= reply.status < 300:
             reply = OwnedReply(reply, self._services.owners, self.route.upstream.name, self._client)
-        return self._recognise(exchange, dialect, body, reply)
+        reply = self._recognise(exchange, dialect, body, reply)
+        return WithoutForeignVerdicts(reply) if exchange.inline and is_event_stream(reply.headers) else reply
 
     def _recognise(self, exchange: Exchange, dialect: Dialect, body: bytes, reply: Reply) -> Reply:
         """The reply with what is recognised of it, where the policy refuses what it cannot check; else as it came."""

@@ -31,7 +31,7 @@ REMEMBERED = 16_384
 """Ids whose owner needs no look at the store."""
 _COLLECTIONS = (
     *("responses", "conversations", "files", "uploads", "batches", "vector_stores", "containers", "videos", "evals"),
-    *("assistants", "threads", "fine_tuning/jobs", "skills"),
+    *("assistants", "threads", "fine_tuning/jobs", "skills", "messages/batches"),
 )
 """Paths below which an account's own things stand by their ids."""
 _ACTIONS = frozenset(("input_tokens", "compact"))
@@ -82,7 +82,10 @@ class Owners:
             return body if not self._keyed else b'{"object":"list","data":[],"has_more":false}'
         owners = await self._find(upstream, {row["id"] for row in rows if isinstance(row.get("id"), str)})
         own = [row for row in rows if owners.get(str(row.get("id")), "" if self._keyed else client) == client]
-        return body if len(own) == len(listed["data"]) else orjson.dumps({**listed, "data": own})
+        if len(own) == len(listed["data"]):
+            return body
+        ends = {name: own[at]["id"] if own else None for name, at in (("first_id", 0), ("last_id", -1)) if name in listed}
+        return orjson.dumps({**listed, "data": own, **ends})
 
     async def _find(self, upstream: str, ids: set[str]) -> dict[str, str]:
         found = {one: owner for one in ids if (owner := self._known.get((upstream, one))) is not None}

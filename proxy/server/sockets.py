@@ -209,13 +209,18 @@ class ResponsesSocket:
             return
         body = await run_in_thread_if_large(create.size_behind(past), create.body, past)
         room.release()
-        frames = _Frames(self, lane.name, keeps_items=not create.stores)
+        frames = _Frames(self, lane.name, room, keeps_items=not create.stores)
         await self._serve(as_http(self._scope, "POST"), self._asking(body), frames.take)
         await frames.end(self._closes is not None)
+        room.release()
         if frames.failed and previous == lane.latest:
             self._forget(lane)
         elif frames.response and not create.stores:
-            self._remember(lane, frames.response, await run_in_thread_if_large(len(body), create.conversation, past, frames.output))
+            if (output := frames.output) is not None:
+                self._remember(lane, frames.response, await run_in_thread_if_large(len(body), create.conversation, past, output))
+            else:
+                self._forget(lane)
+                self._note_forgotten(frames.response)
 
     async def _prepare(self, lane: _Lane, create: Create, past: Past | None) -> None:
         """What is only said beforehand goes upstream with the response that goes on from it."""
@@ -281,16 +286,19 @@ class ResponsesSocket:
 class _Frames:
     """Takes the response of one exchange, and sends its events as messages."""
 
-    def __init__(self, socket: ResponsesSocket, lane: str, *, keeps_items: bool) -> None:
-        self._socket, self._lane, self._keeps_items = socket, lane, keeps_items
+    def __init__(self, socket: ResponsesSocket, lane: str, room: Holding, *, keeps_items: bool) -> None:
+        """`room` is for the items that are kept."""
+        self._socket, self._lane, self._room, self._keeps_items = socket, lane, room, keeps_items
         self._status, self._headers = 0, list[tuple[bytes, bytes]]()
         self._splitter: EventSplitter | None = None
         self._body = bytearray()
-        self._items: list[Any] = []
+        self._items: list[Any] | None = []
+        """None once there was no room for them."""
         self._ended = self.failed = False
         self.response = ""
         """The id of the response that has ended well."""
-        self.output: list[Any] = []
+        self.output: list[Any] | None = []
+        """None where its items had no room."""
 
     async def take(self, message: dict[str, Any]) -> None:
         """A message of the response over HTTP."""
@@ -332,12 +340,15 @@ class _Frames:
         if event.get("type") == "error":
             await self._fail(wire.error_of_event(event))
             return
-        self._note(event)
+        self._note(event, len(data))
         await self._socket.say(data, self._lane)
 
-    def _note(self, event: Mapping[str, Any]) -> None:
-        if self._keeps_items and event.get("type") == ITEM_DONE:
-            self._items.append(event.get("item"))
+    def _note(self, event: Mapping[str, Any], size: int) -> None:
+        if self._keeps_items and self._items is not None and event.get("type") == ITEM_DONE:
+            if self._room.remember(size):
+                self._items.append(event.get("item"))
+            else:
+                self._items = None
         if event.get("type") in ENDS:
             response, self._ended = response_of(event), True
             self.failed = event["type"] == ENDS[-1]

@@ -42,6 +42,8 @@ _BACKEND = text("SELECT pg_backend_pid()")
 _ANYTHING, _PROBE_S = text("SELECT 1"), 2.0
 _NOW = {"sqlite": "((julianday('now') - 2440587.5) * 86400.0)", "postgresql": "extract(epoch from clock_timestamp())::float8"}
 _REFUSED = (sa_errors.IntegrityError, sa_errors.DataError, sqlite3.IntegrityError, sqlite3.DataError)
+_OF_VALUES = ("invalid input for query", "integer overflow")
+"""What asyncpg says of a parameter, and SQLite of a sum beyond 64 bits."""
 _BROKEN = (sa_errors.OperationalError, sa_errors.InterfaceError, sqlite3.OperationalError, sqlite3.InterfaceError)
 """SQLAlchemy's errors, and the driver's own where `fetch` and `write` go to it."""
 
@@ -472,7 +474,7 @@ class Database:
         words = self._words(error)
         original = getattr(error, "orig", None) or error
         state = str(getattr(original, "sqlstate", None) or "")
-        if isinstance(error, _REFUSED) or state[:2] in ("22", "23") or "invalid input for query" in words:
+        if isinstance(error, _REFUSED) or state[:2] in ("22", "23") or any(said in words for said in _OF_VALUES):
             return StoreRejected(f"a value cannot be stored: {words}")
         if "locked" in words or "busy" in words:
             return StoreUnavailable(f"the store is locked by another process: {words}")

@@ -16,6 +16,7 @@ from itertools import accumulate
 from typing import Any
 
 from proxy.exchange import Usage
+from proxy.exchange.answers import MOST_TOKENS
 from proxy.language.text import SentenceSplitter
 from proxy.wire.bodies import is_number
 
@@ -61,7 +62,9 @@ _PATHS = {api: [(outer, inner) for outer, _, inner in (path.partition(".") for p
 
 
 def usage_in(api: str, value: object) -> Usage | None:
-    """The usage that an object of the API tells; None for null, and for what is none. Messages counts a cache's apart, Gemini thoughts."""
+    """The usage that an object of the API tells; None for null, for what is none, and where its figures cannot be true. Messages counts a
+    cache's apart, Gemini thoughts.
+    """
     if not isinstance(value, dict):
         return None
     prompt, completion, cached, written, thought = _figures(value, _PATHS[api])
@@ -71,7 +74,8 @@ def usage_in(api: str, value: object) -> Usage | None:
         prompt, completion = prompt + number(value, "toolUsePromptTokenCount"), completion + thought
     elif api == "chat" and not (cached and written):  # DeepSeek's, and Anthropic's own server of this API
         cached, written = cached or number(value, "prompt_cache_hit_tokens"), written or number(value, "cache_creation_input_tokens")
-    return Usage(prompt, completion, cached, written, thought)
+    told = prompt, completion, cached, written, thought
+    return Usage(*told) if min(told) >= 0 and max(told) <= MOST_TOKENS else None
 
 
 def _figures(value: Mapping[str, Any], paths: Sequence[tuple[str, str]]) -> list[int]:

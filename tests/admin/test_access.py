@@ -47,6 +47,16 @@ def test_a_decision_behind_a_proxy_that_changes_the_host_is_refused_with_the_rea
     assert told == ("reverse proxy" in refused.value.message)
 
 
+@pytest.mark.parametrize(
+    "headers", [{"origin": "http://127.0.0.1:9999"}, {"origin": "http://localhost"}, {"sec_fetch_site": "same-site"}], ids=str
+)
+async def test_without_a_key_a_page_of_another_server_on_this_machine_decides_nothing(headers: dict[str, str], start: Start) -> None:
+    async with start() as proxy:
+        assert 404 == (await proxy.post(None, "/groundwire/v1/keys/ann/revoke")).status
+        assert 404 == (await proxy.post(None, "/groundwire/v1/keys/ann/revoke", origin=proxy.url)).status
+        assert 403 == (await proxy.post(None, "/groundwire/v1/keys/ann/revoke", **headers)).status
+
+
 @pytest.mark.parametrize("path", ["records", "keys", "quarantine", "report", "records/none", "scratchpad/none"])
 async def test_nobody_on_the_way_keeps_an_answer_of_the_operators_api(path: str, start: Start) -> None:
     async with start() as proxy:

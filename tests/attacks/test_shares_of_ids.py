@@ -192,6 +192,26 @@ async def test_a_list_shows_a_client_its_own(start: Start) -> None:
     assert ([{"id": "file_ann"}], []) == (ann.json["data"], bob.json["data"])
 
 
+@pytest.mark.parametrize(("made", "first"), [("file_ann", "file_ann"), ("file_of_nobody_here", None)])
+async def test_the_ends_of_a_list_name_nothing_of_anothers(made: str, first: str | None, start: Start) -> None:
+    rows = [{"id": "file_of_operator"}, {"id": "file_ann"}, {"id": "file_of_another"}]
+    listed = reply({"object": "list", "data": rows, "first_id": "file_of_operator", "last_id": "file_of_another", "has_more": True})
+    async with start(reply({"id": made, "object": "file"}), listed, config=KEYS, route_options=PASSES) as proxy:
+        await ask(proxy, ANN, "POST", "/v1/files", {})
+        found = (await ask(proxy, ANN, "GET", "/v1/files")).json
+    assert (first, first, True) == (found["first_id"], found["last_id"], found["has_more"])
+
+
+async def test_batches_of_messages_have_owners(start: Start) -> None:
+    batch, listed = {"id": "msgbatch_ann", "type": "message_batch"}, {"data": [{"id": "msgbatch_ann"}], "has_more": False}
+    async with start(reply(batch), reply(listed), config=KEYS, route_options="passthrough: [messages/batches]") as proxy:
+        await ask(proxy, ANN, "POST", "/v1/messages/batches", {"requests": []})
+        rows = (await ask(proxy, BOB, "GET", "/v1/messages/batches")).json["data"]
+        paths = [("GET", ""), ("GET", "/results"), ("POST", "/cancel"), ("DELETE", "")]
+        found = [(await ask(proxy, BOB, method, f"/v1/messages/batches/msgbatch_ann{below}")).status for method, below in paths]
+    assert ([], [404] * 4, 2) == (rows, found, len(proxy.upstream.calls))
+
+
 async def test_a_store_that_is_away_lets_nobody_in_and_loses_nobody(start: Start) -> None:
     async with start(*MADE, reply(ANSWER), config=KEYS, route_options=PASSES) as proxy:
         await made_by_ann(proxy)

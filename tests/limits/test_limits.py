@@ -282,6 +282,13 @@ async def test_a_response_in_the_background_counts_with_all_that_it_may_take(mor
     assert most < left.tokens < most + 20  # those of its prompt
 
 
+@pytest.mark.parametrize("said", [1, "true"])
+async def test_what_some_servers_take_for_background_counts_as_such(said: object, start: Start) -> None:
+    async with start(reply(QUEUED), config=keys("{tpm: 20000}")) as proxy:
+        await proxy.post({**RESPONSES, "background": said}, "/v1/responses", **BEARER)
+        assert 16_384 < (await standing(proxy.app)).tokens
+
+
 async def test_a_response_in_the_background_that_is_read_to_its_end_counts_with_what_it_took(start: Start) -> None:
     answer = {**QUEUED, "status": "completed", "usage": {"input_tokens": 9, "output_tokens": 2, "total_tokens": 11}}
     async with start(reply(answer), config=keys("{tpm: 20000}")) as proxy:

@@ -216,6 +216,23 @@ async def test_without_room_nothing_is_remembered_and_the_client_sends_all(start
     assert ("previous_response_not_found", "response.completed") == (error["error"]["code"], whole[-1]["type"])
 
 
+async def test_items_take_room_as_they_come_and_none_is_kept_where_there_is_none(start: Start) -> None:
+    done = [event for event in events(*[LONG] * 20, id="resp_1") if b'"response.output_item.done"' in event]
+    begins, ends = events(id="resp_1")[0], events(id="resp_1")[-1]
+    goes_on, size = asyncio.Event(), sum(map(len, done))
+    wait = {1 + len(done): goes_on}
+    async with start(stream([begins, *done, *done, ends], wait=wait), numbered(2)) as proxy, connected(proxy) as socket:
+        bodies = proxy.app.ledger.bodies
+        bodies.total = bodies.free = 3 * size
+        await socket.send(store=False)
+        await until(lambda: bodies.free < bodies.total - size // 2)
+        goes_on.set()
+        await socket.events()
+        (error,) = await socket.ask(store=False, previous_response_id="resp_1", input="And?")
+        whole = await socket.ask(store=False, input="All of it.")
+    assert ("previous_response_not_found", "response.completed") == (error["error"]["code"], whole[-1]["type"])
+
+
 async def test_only_so_many_are_known_as_forgotten(start: Start, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(sockets, "MAX_FORGOTTEN", 1)
     async with start(reply({"error": {"message": "none", "code": "of the provider"}}, 400)) as proxy, connected(proxy) as socket:

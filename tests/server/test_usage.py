@@ -62,6 +62,17 @@ async def test_what_an_upstream_says_is_not_counted_anew(start: Start) -> None:
     assert {"prompt": 9, "completion": 3, "cached": 0} == record["detail"]["usage"]
 
 
+@pytest.mark.parametrize("tokens", [-5, 2**62, 2**64 - 1])
+async def test_figures_that_cannot_be_true_are_none_and_break_no_sum(tokens: int, start: Start) -> None:
+    lying = completion(usage={"prompt_tokens": tokens, "completion_tokens": tokens})
+    async with start(reply(lying), reply(lying), reply(completion()), policy=BUDGET) as proxy:
+        records = [await proxy.record(await proxy.post()) for _ in range(3)]
+        report = await proxy.get("/groundwire/v1/report")
+        assert proxy.app.database.available
+    assert [True, True, None] == [record["detail"]["usage"].get("estimated") for record in records]
+    assert (200, sum(r["prompt_tokens"] for r in records)) == (report.status, report.json["figures"]["tokens"]["prompt"])
+
+
 async def test_of_a_stream_that_breaks_off_what_came_is_in_the_figures(start: Start) -> None:
     async with start(stream(streamed(["One ", "two ", "three."])[:3], broken=True), policy=BUDGET) as proxy:
         record = await proxy.record(await proxy.post(STREAMED))

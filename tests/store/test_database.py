@@ -13,7 +13,7 @@ from sqlalchemy import text as sql
 
 from proxy.errors import ConfigError, StoreUnavailable
 from proxy.store import drivers
-from proxy.store.database import Database
+from proxy.store.database import Database, StoreRejected
 from proxy.store.memory import DatabaseScratchpad
 from tests.store.conftest import LIMIT_S, execute, opened
 
@@ -230,6 +230,13 @@ async def test_a_server_that_goes_away_is_found_again(migrated_server: str) -> N
 def test_a_password_is_taken_out_in_every_form() -> None:
     url = drivers.store_url("postgresql://u:p%40ss%20word@h/d")
     assert drivers.without_password("p@ss word and p%40ss%20word and p%40ss word", url).count("***") >= 2
+
+
+async def test_a_sum_that_is_too_large_is_no_store_that_is_away(tmp_path: Path) -> None:
+    async with opened(f"sqlite+aiosqlite:///{tmp_path / 'x.db'}") as database:
+        with pytest.raises(StoreRejected, match="integer overflow"):
+            await database.rows(sql(f"SELECT sum(a) FROM (SELECT {2**62} AS a UNION ALL SELECT {2**62})"))
+        assert database.available
 
 
 async def test_a_slow_query_is_no_store_that_is_away(tmp_path: Path) -> None:

@@ -15,7 +15,7 @@ from proxy.config.settings import GeminiSettings, OpenAISettings, Retries, Timeo
 from proxy.errors import UpstreamTimeout, UpstreamUnreachable
 from proxy.ports.upstream import Call, header_of
 from proxy.testing import CountedNames, ReceivedCall, ScriptedUpstream, completion, hang, raw, reply, stream
-from proxy.upstreams.openai import GeminiUpstream, OpenAIUpstream
+from proxy.upstreams.openai import EVENTS_SLICE_BYTES, GeminiUpstream, OpenAIUpstream
 from proxy.upstreams.resilience import Resilient, Slots
 from tests.conftest import CHAT, Start
 
@@ -216,6 +216,17 @@ async def test_a_body_in_pieces_goes_on_in_pieces() -> None:
     async with ScriptedUpstream(reply(b"ok")) as server, opened(server.base_url) as upstream:
         await said(upstream, Call("POST", "/files", (), pieces(), raw=True))
     assert b"abc" * 3 == server.calls[0].body
+
+
+@pytest.mark.parametrize("encoding", ["identity", "gzip"])
+async def test_of_a_stream_what_is_read_at_once_has_a_bound(encoding: str) -> None:
+    blank = b"\n\n" * 100_000
+    sent = reply(
+        gzip.compress(blank) if encoding == "gzip" else blank, headers={"content-type": "text/event-stream", "content-encoding": encoding}
+    )
+    async with ScriptedUpstream(sent) as server, opened(server.base_url) as upstream:
+        pieces = [piece async for piece in (await upstream.send(CALL)).chunks()]
+    assert (blank, EVENTS_SLICE_BYTES) == (b"".join(pieces), max(map(len, pieces)))
 
 
 @pytest.mark.parametrize("status", [301, 302, 307, 308])

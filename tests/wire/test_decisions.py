@@ -254,6 +254,12 @@ def test_usage_of_every_provider() -> None:
         assert (9, 1, 4) == (found.input_tokens, found.output_tokens, found.cached_tokens)
 
 
+@pytest.mark.parametrize("figure", [-1, 10**400, 2**63, 1e308], ids=["negative", "huge", "count", "float"])
+def test_usage_that_cannot_be_true_is_none(figure: float) -> None:
+    found = billing_of({"usage": {"input_tokens": figure, "output_tokens": figure, "cost": figure}})
+    assert (None, None) == (found.usage, found.usd)
+
+
 def test_an_answer_of_its_own_called_result_is_not_taken_for_an_envelope() -> None:
     assert ["answers", "result"] == sorted(fields_of(b'{"answers": {}, "result": {"answers": {"x": 1}}}'))
 

@@ -21,6 +21,7 @@ from msgspec import Struct
 
 from proxy.errors import ProxyError
 from proxy.exchange import Usage
+from proxy.exchange.answers import MOST_TOKENS
 from proxy.ports.decisions import YES_NO, Answer, Question
 from proxy.wire.bodies import object_of
 from proxy.wire.http.encodings import decode_body
@@ -29,6 +30,8 @@ _ROUNDING = 0.005
 """Of one probability with two decimals, as OpenRouter passes them on; what is not rounded is far nearer."""
 _LEAST, _MOST = 0.02, 0.05
 """How far a sum may lie from one, whatever the number of options."""
+MOST_USD = 10**6
+"""More than any answer costs: a larger price is none."""
 MOST_DECODED_BYTES = 2**24
 """Of an answer that is passed on as it came, compressed: one of these models is far shorter."""
 _MAX_QUOTED_CHARS = 80
@@ -131,14 +134,14 @@ def billing_of(fields: Mapping[str, Any]) -> Billing:
         _tokens(usage, "input_tokens", "total_input_tokens", "prompt_tokens"),
         _tokens(usage, "output_tokens", "total_output_tokens", "completion_tokens"),
         _tokens({"cached": cached}, "cached") or _tokens(usage, "cached_input_tokens", "total_cached_tokens"),
-        float(cost) if isinstance(cost, int | float) and not isinstance(cost, bool) and 0 <= cost < float("inf") else None,
+        float(cost) if isinstance(cost, int | float) and not isinstance(cost, bool) and 0 <= cost <= MOST_USD else None,
         model if isinstance(model, str) else "",
     )
 
 
 def _tokens(usage: Mapping[str, Any], *names: str) -> int:
     found = (usage.get(name) for name in names)
-    return next((value for value in found if isinstance(value, int) and not isinstance(value, bool) and value >= 0), 0)
+    return next((value for value in found if isinstance(value, int) and not isinstance(value, bool) and 0 <= value <= MOST_TOKENS), 0)
 
 
 class OpenAIShape:

@@ -1,5 +1,7 @@
 """What the proxy has written into a conversation is no evidence, also when a client sends it back."""
 
+import time
+
 import pytest
 
 from proxy.context.archive import READ_ARCHIVE, reference
@@ -72,3 +74,11 @@ def test_descriptions_of_tools_that_the_proxy_found_are_no_evidence() -> None:
     found = {"role": "tool", "tool_call_id": "call_9", "content": "measure: tells that a tower is 5 m tall."}
     exchange.messages = [*exchange.messages, {"role": "assistant", "content": None, "tool_calls": [call]}, found]
     assert [] == [one for one in gather(exchange) if one.kind == "tool_result"]
+
+
+def test_beginnings_of_notes_without_an_end_take_no_longer_than_other_words() -> None:
+    opening = "[Proxy's notes on what failed]"
+    started = time.perf_counter()
+    assert () == own_texts(opening * 100_000)
+    assert time.perf_counter() - started < 2.0  # it was 12 s
+    assert (GUIDANCE,) == own_texts(opening + GUIDANCE)
