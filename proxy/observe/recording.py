@@ -312,7 +312,8 @@ def _own_detail(finished: Finished, *, bodies: bool, keys: str = "") -> RecordDe
     exchange, error, overhead_ms, attempts = finished.exchange, finished.error, round(finished.overhead_ms, 3), finished.tries or 1
     told = RecordError(error.code, error.param, mask_text(error.message)) if error is not None else None
     if exchange is None:
-        return RecordDetail(overhead_ms=overhead_ms, error=told, attempts=attempts, asked_in=finished.asked_in, keys=keys)
+        more: dict[str, Any] = {"usage": _usage(finished.usage), "asked_in": finished.asked_in, "keys": keys}
+        return RecordDetail(overhead_ms=overhead_ms, error=told, attempts=attempts, **more)
     kind, texts = (RecordTexts, _changed_texts(exchange)) if bodies else (RecordDetail, _NO_TEXTS)
     own: dict[str, Any] = {"overhead_ms": overhead_ms, "error": told, "attempts": attempts, "asked_in": finished.asked_in, "keys": keys}
     made = _detail(exchange, kind, usage=_usage(finished.usage), **own, **texts)
