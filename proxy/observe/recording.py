@@ -249,7 +249,7 @@ class Recorder:
             made = await run_in_thread_if_large(_size(exchange), record_of, finished, **self._options())
         else:
             made = record_of(finished, **self._options())
-        self._metrics.exchange(finished)
+        self._metrics.exchange(finished, made.cost_usd)
         self._writer.submit(made)
 
     def _options(self) -> dict[str, Any]:
