@@ -363,9 +363,9 @@ def _look_at(body: bytes) -> tuple[dict[str, Any] | None, int]:
 
 def _possible(usage: Usage) -> Usage:
     """What an upstream reports, as far as it can be true."""
-    told = usage.prompt_tokens, usage.completion_tokens, usage.cached_tokens, usage.written_tokens
-    prompt, completion, cached, written = (min(max(0, tokens), _MOST_TOKENS) for tokens in told)
-    return Usage(prompt, completion, cached, written, estimated=usage.estimated)
+    told = usage.prompt_tokens, usage.completion_tokens, usage.cached_tokens, usage.written_tokens, usage.written_1h_tokens
+    prompt, completion, cached, written, kept = (min(max(0, tokens), _MOST_TOKENS) for tokens in told)
+    return Usage(prompt, completion, cached, written, written_1h_tokens=kept, estimated=usage.estimated)
 
 
 def without_upstreams(headers: Sequence[tuple[str, str]]) -> list[tuple[str, str]]:
