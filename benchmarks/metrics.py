@@ -43,7 +43,6 @@ from proxy.exchange import Answer, Choice, CompressionResult, ContextUse, Exchan
 from proxy.observe.finished import Finished
 from proxy.observe.metrics import Metrics
 from proxy.observe.metrics.families import OVERHEAD_EDGES_S
-from proxy.ports import ModelInfo
 from proxy.stages.registry import STAGES
 from proxy.store.database import Database
 from proxy.store.figures import DatabaseFigures
@@ -98,7 +97,7 @@ SHAPES: dict[str, Callable[[], Exchange]] = {"empty policy": make_empty, "token 
 
 def count_once(rounds: int) -> dict[str, list[float]]:
     """CPU µs of each, a value a round."""
-    metrics = Metrics(lambda name: ModelInfo(name, 128_000, input_usd_per_token=2.5e-6, output_usd_per_token=1e-5))
+    metrics = Metrics()
     upstream, registry = metrics.upstream("openai"), CollectorRegistry()
     counter = Counter("c", "c", ("x",), registry=registry).labels("1")
     histogram = Histogram("h", "h", ("x",), buckets=OVERHEAD_EDGES_S, registry=registry).labels("1")
@@ -110,7 +109,7 @@ def count_once(rounds: int) -> dict[str, list[float]]:
         def once() -> None:
             upstream.answered(200, 0.3)
             upstream.ended(0.9)
-            metrics.exchange(Finished(id="gw_1", usage=usage, **done))
+            metrics.exchange(Finished(id="gw_1", usage=usage, **done), 0.001)
 
         return once
 

@@ -18,6 +18,7 @@ from docs import openapi_clients
 from docs.schemas import attribute_docs
 from proxy import __version__
 from proxy.admin.api import _FILTERS as RECORD_FILTERS
+from proxy.admin.api import _KNOWN as RECORDS_KNOWN
 from proxy.admin.decisions import DecisionBody, ResolutionBody, UndoBody
 from proxy.admin.failures import _KNOWN as FAILURES_KNOWN
 from proxy.admin.failures import GuidanceBody, StatusBody
@@ -97,6 +98,7 @@ OPERATIONS: tuple[Operation, ...] = (
         "what was asked, decided, changed and how long it took; newest first",
         (*PAGE, *RECORD_FILTERS, "since", "until"),
         gives=Record,
+        known=RECORDS_KNOWN,
     ),
     Operation("GET", f"{API}/records/{{id}}", "one record, whole", gives=Record),
     Operation("GET", f"{API}/scratchpad", "what left a prompt, without the bytes", (*PAGE, "run_id", "client"), gives="list"),

@@ -124,7 +124,7 @@ class App:
         self.verifiers = make_verifiers(settings)
         self._verifiers: Verifiers = verifiers or self.verifiers
         self.tokens = TiktokenCounter(model_settings(settings))
-        self.metrics = Metrics(self.tokens.model)
+        self.metrics = Metrics()
         self.database = Database(settings.store.url)
         self.pages_database = pages_of(self.database, settings.store.url)
         self.reports_database = reports_of(self.pages_database, self.database, settings.store.replica_url)
@@ -328,7 +328,7 @@ class App:
         for upstream in self.upstreams.values():
             await upstream.upstream.start()
         self.mcp.start()
-        self._pricing = asyncio.create_task(asyncio.to_thread(self.tokens.load_list))  # the metrics need its prices
+        self._pricing = asyncio.create_task(asyncio.to_thread(self.tokens.load_list))  # the records need its prices
         counter = None
         if self._counts_at_start:
             self._warming["token counter"] = counter = asyncio.create_task(asyncio.to_thread(self.tokens.load))

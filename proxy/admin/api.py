@@ -31,6 +31,7 @@ from proxy.admin.reports import Period, make_report, panels_of
 from proxy.admin.verdicts import ClientAccess, VerdictsApi
 from proxy.config.access import Clients
 from proxy.errors import InternalError, InvalidRequest, NotFound, ProxyError, StoreUnavailable
+from proxy.exchange import OUTCOMES
 from proxy.ledger import Ledger
 from proxy.observe.metrics import CONTENT_TYPE, Metrics
 from proxy.observe.recording import OpenExchanges
@@ -44,7 +45,7 @@ from proxy.store.feedback import DatabaseFeedback
 from proxy.store.figures import DatabaseFigures
 from proxy.store.memory import DatabaseScratchpad
 from proxy.store.quarantine import DatabaseQuarantine
-from proxy.store.records import Records
+from proxy.store.records import INTERRUPTED, PENDING, Records
 from proxy.store.rollups import DAY_S
 from proxy.store.tool_outcomes import DatabaseToolOutcomes
 from proxy.wire.http.headers import ResponseHeaders
@@ -109,6 +110,7 @@ class AdminParts:
 
 
 _FILTERS = ("route", "run_id", "client", "outcome")
+_KNOWN = {"outcome": (*OUTCOMES, "skipped", PENDING, INTERRUPTED)}
 _BODIES = ("request_body", "answer_body")
 _STORE_PATIENCE_S = 0.5
 """Balancers and probes give up after one or two seconds, and a store that says nothing must not take a node out."""
@@ -201,7 +203,7 @@ class Api:
     def __init__(self, parts: AdminParts, quarantine: DatabaseQuarantine) -> None:
         self._p, self._quarantine = parts, quarantine
         self._scratchpad, self._outcomes = DatabaseScratchpad(parts.database), DatabaseToolOutcomes(parts.database)
-        self.records = listing(parts.records.list, _summary, _FILTERS, numbers=("since", "until"))
+        self.records = listing(parts.records.list, _summary, _FILTERS, _KNOWN, numbers=("since", "until"))
         self.scratchpad_list = listing(self._scratchpad.list, objects("scratchpad_item", "content"), ("run_id", "client"))
         self.tool_outcomes = listing(self._outcomes.summary, objects("tool_outcomes"), ("client",))
 

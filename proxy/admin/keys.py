@@ -118,9 +118,11 @@ class KeyBook:
         await self._keys.set_team(name, limits)
 
     async def all(self) -> tuple[list[ListedKey], dict[str, Limits]]:
-        """Every key, those of config.yaml first, and every team."""
+        """Every key, those of config.yaml first, and every team, but for one of no key whose limits were taken away."""
         found = await self._keys.all()
-        teams = {**found.teams, **self.parts.teams}
+        used = {one.key.team for one in found.keys} | {key.team for key in self.parts.configured}
+        limited = {name: limits for name, limits in found.teams.items() if limits.names or name in used}
+        teams = {**limited, **self.parts.teams}
         spent = {row.client: row for row in await self.spending(("client",))}
         every = [StoredKey(key=key) for key in self.parts.configured] + [*found.keys]
         standings = await self._standings([one.key for one in every if one.status == "active"])

@@ -65,6 +65,8 @@ class Usage(Struct, frozen=True):
     """What it put into its cache."""
     reasoning_tokens: int = 0
     """The part of the completion that is thoughts."""
+    written_1h_tokens: int = 0
+    """The part of `written_tokens` that the provider keeps for an hour: Anthropic's is dearer."""
     estimated: bool = False
     """Whether this proxy has counted it."""
 
@@ -73,8 +75,8 @@ def total_usage(several: Sequence[Usage]) -> Usage:
     """All of them together."""
     if len(several) == 1:
         return several[0]
-    prompt, completion, cached, written, reasoning = (sum(counts) for counts in zip(*(astuple(one)[:5] for one in several), strict=True))
-    return Usage(prompt, completion, cached, written, reasoning, estimated=any(one.estimated for one in several))
+    prompt, completion, cached, written, reasoning, kept, estimates = (sum(counts) for counts in zip(*map(astuple, several), strict=True))
+    return Usage(prompt, completion, cached, written, reasoning, kept, estimates > 0)
 
 
 class Answer(Struct, frozen=True):

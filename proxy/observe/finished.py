@@ -44,7 +44,7 @@ class Finished(Struct, frozen=True, kw_only=True):
     tries: int = 0
     """Calls of upstreams that gave a reply."""
     model: str = ""
-    """Of a path that is passed through, where its answer says who answered."""
+    """Of a path that is passed through: as the client named it where its body was read, else the one that its answer names."""
     usage: Usage | None = None
     """What it took: as the upstream says, or as it was counted where that says nothing (`proxy.server.usage`); None where none answered."""
     usd: float | None = None

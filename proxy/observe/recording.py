@@ -143,8 +143,8 @@ def prices_of(prefixes: Mapping[str, str | None], model: Callable[[str], ModelIn
         prefix = prefixes.get(upstream, "")
         if prefix is None:  # whatever the client calls its model
             return None
-        tokens = usage.prompt_tokens, usage.completion_tokens, usage.cached_tokens, usage.written_tokens
-        return model(prefix + name).cost_usd(*tokens)
+        written = usage.written_tokens, usage.written_1h_tokens
+        return model(prefix + name).cost_usd(usage.prompt_tokens, usage.completion_tokens, usage.cached_tokens, *written)
 
     return price
 
@@ -249,7 +249,7 @@ class Recorder:
             made = await run_in_thread_if_large(_size(exchange), record_of, finished, **self._options())
         else:
             made = record_of(finished, **self._options())
-        self._metrics.exchange(finished)
+        self._metrics.exchange(finished, made.cost_usd)
         self._writer.submit(made)
 
     def _options(self) -> dict[str, Any]:
@@ -312,7 +312,8 @@ def _own_detail(finished: Finished, *, bodies: bool, keys: str = "") -> RecordDe
     exchange, error, overhead_ms, attempts = finished.exchange, finished.error, round(finished.overhead_ms, 3), finished.tries or 1
     told = RecordError(error.code, error.param, mask_text(error.message)) if error is not None else None
     if exchange is None:
-        return RecordDetail(overhead_ms=overhead_ms, error=told, attempts=attempts, asked_in=finished.asked_in, keys=keys)
+        more: dict[str, Any] = {"usage": _usage(finished.usage), "asked_in": finished.asked_in, "keys": keys}
+        return RecordDetail(overhead_ms=overhead_ms, error=told, attempts=attempts, **more)
     kind, texts = (RecordTexts, _changed_texts(exchange)) if bodies else (RecordDetail, _NO_TEXTS)
     own: dict[str, Any] = {"overhead_ms": overhead_ms, "error": told, "attempts": attempts, "asked_in": finished.asked_in, "keys": keys}
     made = _detail(exchange, kind, usage=_usage(finished.usage), **own, **texts)

@@ -34,6 +34,12 @@ if TYPE_CHECKING:
 FailureEvent = failure_records.FailureEvent
 
 
+HOUR_PRICES = 2
+"""What Anthropic asks for input that it keeps in its cache for an hour, in prices of other input: for all its models, on other clouds, too
+(https://docs.anthropic.com/en/docs/build-with-claude/prompt-caching#pricing). No other provider tells of such input.
+"""
+
+
 class ModelInfo(Struct, frozen=True):
     """What is known of a model."""
 
@@ -63,8 +69,12 @@ class ModelInfo(Struct, frozen=True):
         read, write = self.cached_usd_per_token, max(self.input_usd_per_token or 0.0, self.written_usd_per_token or 0.0)
         return max(write / read - 1, 0.0) if read else 0.0
 
-    def cost_usd(self, prompt_tokens: int, completion_tokens: int, cached_tokens: int = 0, written_tokens: int = 0) -> float | None:
-        """By the list of prices, `cached_tokens` and `written_tokens` being parts of the prompt's; None where a price is not known."""
+    def cost_usd(
+        self, prompt_tokens: int, completion_tokens: int, cached_tokens: int = 0, written_tokens: int = 0, written_1h_tokens: int = 0
+    ) -> float | None:
+        """By the list of prices; None where a price is not known. `cached_tokens` and `written_tokens` are parts of the prompt's, and
+        `written_1h_tokens` is the part of `written_tokens` that is kept for an hour.
+        """
         if self.input_usd_per_token is None or self.output_usd_per_token is None:
             return None
         cached_usd = self.input_usd_per_token if self.cached_usd_per_token is None else self.cached_usd_per_token
@@ -72,6 +82,8 @@ class ModelInfo(Struct, frozen=True):
         cached = min(cached_tokens, prompt_tokens)
         written = max(0, min(written_tokens, prompt_tokens - cached))
         prompt_usd = (prompt_tokens - cached - written) * self.input_usd_per_token + cached * cached_usd + written * written_usd
+        dearer_usd = max(0.0, HOUR_PRICES * self.input_usd_per_token - written_usd)
+        prompt_usd += max(0, min(written_1h_tokens, written)) * dearer_usd
         return prompt_usd + completion_tokens * self.output_usd_per_token
 
 

@@ -186,11 +186,11 @@ class Admission:
         self._refused = False
         self.asked = self.ended = False
         """Whether an upstream was asked, and whether the request was settled."""
-        self._model, self._input_tokens = "", 0
+        self.model = ""
+        """As the client named it, where its body was read."""
+        self._input_tokens = 0
         self._unseen_output_tokens: int | None = None
         """Most tokens of an answer that the provider writes behind the request's back; None where the answer comes with the response."""
-        self.usage: Usage | None = None
-        """Of an answer that no dialect read, where it says so."""
         self.headers: RawHeaders = []
         """What the response says of it."""
 
@@ -212,6 +212,11 @@ class Admission:
     @property
     def _counts_tokens(self) -> bool:
         return any(subject.limits.tpm is not None or subject.limits.in_usd for subject in self._every.ring.subjects(self._key))
+
+    @property
+    def estimate(self) -> Usage | None:
+        """What an answer that no dialect reads took, where it does not say so; None where its body was not counted."""
+        return Usage(self._input_tokens, 0, estimated=True) if self._input_tokens else None
 
     async def admit(self, request: Request, dialect: Dialect) -> None:
         """A request of a dialect."""
@@ -237,12 +242,12 @@ class Admission:
             self._check_model(check_model(model) if isinstance(model, str) else "", fields or {})
         if subjects := self._every.ring.subjects(self._key):
             self._input_tokens = tokens
-            usual = (self._every.usual.get((self._key.name, self._model)) or 0) if body else 0
+            usual = (self._every.usual.get((self._key.name, self.model)) or 0) if body else 0
             await self._reserve(subjects, (usual, usual), dialect)
 
     def _check_model(self, model: str, fields: Mapping[str, Any]) -> None:
         """Raises `InvalidRequest`, `PolicyNotAllowed`. `fields` are the body's."""
-        self._model = model
+        self.model = model
         if self._key.models:
             if not model:
                 raise InvalidRequest("the key is for some models only, and this body names none that can be read", param="model")
@@ -288,7 +293,7 @@ class Admission:
         input_usd, full_usd, least_usd = (self._usd(Usage(self._input_tokens, tokens)) for tokens in (0, *output))
         if input_usd is None or full_usd is None or least_usd is None:
             if any(self._every.limiter.settings.closed(subject.limits) for subject in priced):
-                message = f"no price is known for the model {self._model[:100]!r}, and this key has a limit in USD (limits.on_error)"
+                message = f"no price is known for the model {self.model[:100]!r}, and this key has a limit in USD (limits.on_error)"
                 raise PolicyNotAllowed(message, param="model")
             return Ask(Amount(full), Amount(least))
         most = [None if usd is None else micro(usd) for s in priced for usd in (s.limits.usd_per_day, s.limits.usd_per_month)]
@@ -296,14 +301,14 @@ class Admission:
         return Ask(Amount(full, micro(full_usd)), Amount(least, least_micro_usd))
 
     def _usd(self, usage: Usage, upstream: str = "") -> float | None:
-        return self._every.price(upstream or self._upstream.name, self._model, usage)
+        return self._every.price(upstream or self._upstream.name, self.model, usage)
 
     def end(self, finished: Finished, replies: Sequence[Reply]) -> None:
         """It is over."""
         self.ended = True
         usage, known = self._taken(finished, replies)
-        model = finished.exchange.original.model if finished.exchange is not None else finished.model or self._model
-        self._model = model or self._model
+        model = finished.exchange.original.model if finished.exchange is not None else finished.model or self.model
+        self.model = model or self.model
         usd = finished.usd if finished.usd is not None else self._usd(usage, finished.upstream) if usage.prompt_tokens or known else 0.0
         usd = usd or 0.0
         micro_usd = self._every.spending.micro_usd(self._key.name, usd)
@@ -316,7 +321,7 @@ class Admission:
         figures = self._every.metrics.key(self._key.team, self._key.name)
         figures.took(usage, usd, refused=self._refused)
         sums = int(not self._refused), int(self._refused), usage.prompt_tokens, usage.completion_tokens, micro_usd
-        self._every.spending.add(self._key.name, self._key.team, self._model, sums)
+        self._every.spending.add(self._key.name, self._key.team, self.model, sums)
 
     def _taken(self, finished: Finished, replies: Sequence[Reply]) -> tuple[Usage, bool]:
         """What it took, and whether that is known: else it is what was reserved."""
@@ -325,8 +330,8 @@ class Admission:
         if not answered:  # an upstream's error costs nothing; who left before an answer came may have to pay for it
             return Usage(0, 0), not (self.asked and not replies and finished.error is None)
         if exchange is None:
-            usage = finished.usage or self.usage
-            return (usage, True) if usage is not None else (Usage(self._input_tokens, 0), False)
+            usage = finished.usage or Usage(0, 0, estimated=True)
+            return usage, not usage.estimated
         answer = exchange.upstream_answer if exchange.upstream_answer is not None else exchange.answer
         if answer is None or finished.usage is None:
             return Usage(self._input_tokens, 0), False

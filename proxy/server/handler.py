@@ -107,7 +107,7 @@ class Handler(ABC):
         self._billing = Billing()
         """What an answer that was passed through says that it took."""
         self._usage: Usage | None = None
-        """What an exchange took."""
+        """What the request took."""
         self._measured = False
         self._keeps = False
         """Whether its turn is to be kept."""
@@ -345,12 +345,16 @@ class Handler(ABC):
             self._settle()
 
     async def _measure(self) -> None:
-        """What the exchange took, of whoever answered. Once is enough."""
-        exchange = self.exchange
-        if exchange is None or self._measured:
+        """What the request took, of whoever answered. Once is enough."""
+        exchange, answered = self.exchange, any(200 <= reply.status < 300 for reply in self._replies)
+        if self._measured:
+            return
+        if exchange is None:
+            estimate = self._admission.estimate if self._admission is not None and answered else None
+            self._usage = self._billing.usage or estimate
             return
         self._usage = exchange.answer.usage if exchange.answer is not None else None
-        if any(200 <= reply.status < 300 for reply in self._replies):
+        if answered:
             try:
                 self._usage = await usage_of(exchange, self._services.tokens, left=self.responder.status == CLIENT_CLOSED_REQUEST)
             except asyncio.CancelledError:  # the server stops and waits no longer: its record comes without them
@@ -400,7 +404,7 @@ class Handler(ABC):
             upstream=upstream,
             asked_in=self._api_asked_in(upstream) if self._replies else "",
             model=self._billing.model,
-            usage=self._usage if exchange is not None else self._billing.usage,
+            usage=self._usage,
             usd=self._billing.usd,
             tries=tries,
             error=self._error,

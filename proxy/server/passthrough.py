@@ -7,22 +7,23 @@ import logging
 import time
 from typing import Any
 
+import orjson
 from msgspec import structs
 
 from proxy.config.sections import DECISION_PATHS
 from proxy.config.settings import Api
 from proxy.errors import InvalidRequest, ProxyError
-from proxy.exchange import Usage
-from proxy.offloop import run_in_thread_if_large
+from proxy.offloop import LARGE, run_in_thread_if_large
 from proxy.ports.upstream import Call, Reply, header_of, read_whole
 from proxy.server.cross_origin import is_preflight
 from proxy.server.handler import Handler
 from proxy.server.owners import id_in, is_collection
 from proxy.wire.bodies import check_keys
-from proxy.wire.decisions.asked import billing_of, read_billing
+from proxy.wire.decisions.asked import MOST_DECODED_BYTES, Billing, billing_of, read_billing
 from proxy.wire.dialect import TokenCounting
 from proxy.wire.gemini.address import GENERATE, without_keys
 from proxy.wire.http import asgi
+from proxy.wire.http.encodings import PLAIN, decode_body
 from proxy.wire.http.headers import NOT_RETURNED_RAW, ClientHeaders, RequestHints, has_body, returned_headers
 from proxy.wire.responses.items import SEARCH_SPEEDUP, ids_of_body, may_name, named_in
 from proxy.wire.translation.models import models_for
@@ -45,30 +46,48 @@ _OF_THE_BYTES = ("accept-encoding", "content-encoding", "content-length")
 _WITHOUT_BODY = ("GET", "HEAD", "OPTIONS", "TRACE")
 
 
-class AnswerEnd:
-    """The last bytes of an answer that passes as it is: every API says there, in JSON or in a last event, how many tokens it took."""
+class AnswerEnds:
+    """Both ends of an answer that passes as it is: every API says at the last, in JSON or in a last event, how many tokens it took, and at
+    one of them which model answered. Of a compressed one all is kept, as far as `MOST_DECODED_BYTES`; a longer one is not read.
+    """
 
-    _MOST_BYTES = 65_536
+    _FIRST_BYTES, _LAST_BYTES = 4096, 65_536
 
-    def __init__(self) -> None:
+    def __init__(self, encoding: str) -> None:
+        """`encoding` is its ``content-encoding``."""
+        self._encoding = "" if encoding.strip().lower() in PLAIN else encoding
+        self._most_bytes = MOST_DECODED_BYTES if self._encoding else 2 * self._LAST_BYTES
         self._bytes = bytearray()
 
     def feed(self, chunk: bytes) -> None:
         """More of it."""
         self._bytes += chunk
-        if len(self._bytes) > 2 * self._MOST_BYTES:
-            del self._bytes[: -self._MOST_BYTES]
+        if len(self._bytes) > self._most_bytes:
+            del self._bytes[self._FIRST_BYTES : -self._LAST_BYTES]
 
-    @property
-    def usage(self) -> Usage | None:
-        """None where it says nothing."""
-        at = self._bytes.rfind(b'"usage"')
+    async def read(self) -> Billing:
+        """What the answer says that it took; nothing where it says nothing, or cannot be read."""
+        return await run_in_thread_if_large(LARGE if self._encoding else 0, self._read)
+
+    def _read(self) -> Billing:
         try:
-            after = self._bytes[at + len(b'"usage"') :].decode("utf-8", "replace").lstrip(" \t\r\n:")
-            found, _ = json.JSONDecoder().raw_decode(after) if at >= 0 else (None, 0)
-        except (ValueError, RecursionError):
-            return None
-        return billing_of({"usage": found}).usage if isinstance(found, dict) and found else None
+            plain = decode_body(bytes(self._bytes), self._encoding, MOST_DECODED_BYTES)
+        except ProxyError:
+            return Billing()
+        if len(plain) > self._FIRST_BYTES + self._LAST_BYTES:
+            plain = plain[: self._FIRST_BYTES] + plain[-self._LAST_BYTES :]
+        return billing_of({name: _last_value(plain, name) for name in ("usage", "model")})
+
+
+def _last_value(body: bytes, name: str) -> Any:
+    """What stands behind the last key of that name; None without one. In a string of JSON no key stands: its quotes are escaped."""
+    _, key, behind = body.rpartition(f'"{name}"'.encode())
+    text = behind.decode("utf-8", "replace").lstrip(" \t\r\n:") if key else ""
+    try:
+        _, end = json.JSONDecoder().raw_decode(text)
+        return orjson.loads(text[:end])  # which reads no number that is none, and no half of a character
+    except (ValueError, RecursionError):
+        return None
 
 
 class Passthrough(Handler):
@@ -101,7 +120,8 @@ class Passthrough(Handler):
             body = asgi.body_chunks(self._scope, self._receive, self._services.server.max_body_bytes)
         call = Call(self._scope["method"], self.path, forwarded, body, raw=True, party=self.party)
         counts = self._counting() is not None or self.path.partition("?")[0] == _COUNTS_TOKENS
-        if self._admission is not None and call.method == "POST" and self._admission.reads and not counts:
+        takes = call.method == "POST" and not counts
+        if self._admission is not None and takes and self._admission.reads:
             call = await self._admit(call)
         if self.route.keeps_for_operator:
             call = await self._check_owner(call)
@@ -121,11 +141,11 @@ class Passthrough(Handler):
         reply = await self._ask(call)
         headers = returned_headers(reply, NOT_RETURNED_RAW) + self._own_headers("skipped")
         await self.responder.start(reply.status, headers)
-        end = AnswerEnd() if self._admission is not None and self._admission.counts else None
+        ends = AnswerEnds(header_of(reply.headers, "content-encoding")) if takes and 200 <= reply.status < 300 else None
         try:
             async for chunk in reply.chunks():
-                if end is not None:
-                    end.feed(chunk)
+                if ends is not None:
+                    ends.feed(chunk)
                 await self.responder.write(chunk)
         except ProxyError as error:  # bytes have left: only a broken connection, which an unended response becomes, can tell the client
             self._error = error
@@ -133,8 +153,13 @@ class Passthrough(Handler):
         else:
             await self.responder.end()
         finally:
-            if end is not None and self._admission is not None:
-                self._admission.usage = end.usage
+            if ends is not None:
+                self._bill(await ends.read())
+
+    def _bill(self, told: Billing) -> None:
+        """What the answer has told of what it took is for the record, the figures and the key's account."""
+        asked = self._admission.model if self._admission is not None else ""
+        self._billing = structs.replace(told, model=asked or told.model)
 
     async def _ask(self, call: Call) -> Reply:
         """The upstream's reply. The client's leaving is listened for once its body has been read: before that, the body would be taken."""
@@ -182,11 +207,10 @@ class Passthrough(Handler):
         self._before_ms = (time.perf_counter() - self._started) * 1000
         reply = await self._ask(structs.replace(call, headers=[*forwarded, ("accept-encoding", "identity")]))
         answer = await read_whole(reply, self._services.server.max_answer_bytes)
-        if self._admission is not None and self._admission.counts:
-            (end := AnswerEnd()).feed(answer)
-            self._admission.usage = end.usage
         if 200 <= reply.status < 300:
             if call.method == "POST":
+                (ends := AnswerEnds(header_of(reply.headers, "content-encoding"))).feed(answer)
+                self._bill(await ends.read())
                 await owners.add(upstream, await run_in_thread_if_large(len(answer), ids_of_body, answer), self._client)
             elif call.method == "GET":
                 answer = await owners.only_own(upstream, answer, self._client)
@@ -194,11 +218,11 @@ class Passthrough(Handler):
         await self.responder.whole(reply.status, headers + self._own_headers("skipped"), answer)
 
     async def _decide(self, call: Call) -> None:
-        """A decision model's answer, byte for byte; what it says that it took is for the record and the figures."""
+        """A decision model's answer, byte for byte."""
         reply = await self._ask(structs.replace(call, body=await self._body(call)))
         answer = await read_whole(reply, self._services.server.max_answer_bytes)
         if 200 <= reply.status < 300:
-            self._billing = await run_in_thread_if_large(len(answer), read_billing, answer, header_of(reply.headers, "content-encoding"))
+            self._bill(await run_in_thread_if_large(len(answer), read_billing, answer, header_of(reply.headers, "content-encoding")))
         headers = [item for item in returned_headers(reply, NOT_RETURNED_RAW) if item[0] != b"content-length"]
         await self.responder.whole(reply.status, headers + self._own_headers("skipped"), answer)
 

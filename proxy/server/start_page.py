@@ -8,7 +8,15 @@ from collections.abc import Mapping
 
 from msgspec import Struct
 
-from proxy.config.settings import BuiltinSettings, EmbeddedSettings, OpenAISettings, ServerSettings, Settings, UpstreamSettings
+from proxy.config.settings import (
+    BuiltinSettings,
+    EmbeddedSettings,
+    LiteLLMSettings,
+    OpenAISettings,
+    ServerSettings,
+    Settings,
+    UpstreamSettings,
+)
 from proxy.policy.loading import load_policies
 
 log = logging.getLogger("groundwire")
@@ -50,6 +58,8 @@ class StartPage(Struct, frozen=True):
     notes: tuple[str, ...]
 
 
+_MODELS = {"messages": "claude-haiku-4-5", "gemini": "gemini-2.5-flash", "chat": "gpt-4o-mini", "responses": "gpt-4o-mini"}
+"""To try an upstream with, by the API that its server speaks first."""
 _BARE = {"messages": "Anthropic's SDKs and Claude Code", "gemini": "Google's SDKs and Gemini CLI"}
 
 
@@ -81,7 +91,9 @@ def _curl(settings: Settings, address: str) -> str:
     """A line to paste, for the last route."""
     last = settings.routes[-1]
     upstream, path = settings.upstreams[last.upstream], "chat/completions"
-    model = "smollm2" if isinstance(upstream, EmbeddedSettings) else "gpt-4o-mini"
+    model = "smollm2" if isinstance(upstream, EmbeddedSettings) else _MODELS[upstream.spoken[0]]
+    if isinstance(upstream, LiteLLMSettings) and upstream.models:
+        model = upstream.models[0]
     body = f"""'{{"model": "{model}", "messages": [{{"role": "user", "content": "Which planet is the largest?"}}]}}'"""
     if isinstance(upstream, BuiltinSettings):
         path, asked = "systemone", '{"q": {"type": "noul", "instructions": "It has come."}}'

@@ -7,6 +7,8 @@ prompt is counted as it was sent, an answer as far as it came. What nobody can s
 
 from __future__ import annotations
 
+from msgspec import structs
+
 from proxy.exchange import Answer, ContextUse, Exchange, Usage
 from proxy.exchange.answers import total_usage
 from proxy.offloop import each, run_in_thread_if_large
@@ -41,7 +43,7 @@ async def _of_answer(exchange: Exchange, answer: Answer, sent: ContextUse | None
     output += _ON_ITS_WAY_TOKENS if left and not whole else 0
     before = told or Usage(sent.used_tokens if sent is not None else 0, 0)
     completion = max(before.completion_tokens, output)
-    return Usage(before.prompt_tokens, completion, before.cached_tokens, before.written_tokens, before.reasoning_tokens, estimated=True)
+    return structs.replace(before, completion_tokens=completion, estimated=True)
 
 
 def _count(texts: list[str], tokens: TokenCounter, model: ModelInfo) -> int:

@@ -44,20 +44,25 @@ def end_of(reason: object) -> str | None:
     return None if bare in _NO_ENDS else _END_OF_SPELLING.get(bare, reason)
 
 
+KEPT_TIMES, FOR_AN_HOUR = "cache_creation_token_details", "ephemeral_1h_input_tokens"
+"""LiteLLM's name in chat for how long what was written to a cache is kept, and Anthropic's for an hour."""
 _OPENAI = "{0}_tokens_details.cached_tokens {0}_tokens_details.cache_write_tokens {1}_tokens_details.reasoning_tokens"
 _USAGE: Mapping[str, tuple[str, ...]] = {
-    "chat": ("prompt_tokens", "completion_tokens", *_OPENAI.format("prompt", "completion").split()),
-    "responses": ("input_tokens", "output_tokens", *_OPENAI.format("input", "output").split()),
+    "chat": ("prompt_tokens", "completion_tokens", *_OPENAI.format("prompt", "completion").split(), ""),
+    "responses": ("input_tokens", "output_tokens", *_OPENAI.format("input", "output").split(), ""),
     "messages": (
         "input_tokens",
         "output_tokens",
         "cache_read_input_tokens",
         "cache_creation_input_tokens",
         "output_tokens_details.thinking_tokens",
+        f"cache_creation.{FOR_AN_HOUR}",
     ),
-    "gemini": ("promptTokenCount", "candidatesTokenCount", "cachedContentTokenCount", "", "thoughtsTokenCount"),
+    "gemini": ("promptTokenCount", "candidatesTokenCount", "cachedContentTokenCount", "", "thoughtsTokenCount", ""),
 }
-"""Where each API tells of the prompt, the completion, what of the prompt was read from a cache, or put there, and thoughts."""
+"""Where each API tells of the prompt, the completion, what of the prompt was read from a cache, or put there, thoughts, and what is kept
+there for an hour.
+"""
 _PATHS = {api: [(outer, inner) for outer, _, inner in (path.partition(".") for path in paths)] for api, paths in _USAGE.items()}
 
 
@@ -67,14 +72,16 @@ def usage_in(api: str, value: object) -> Usage | None:
     """
     if not isinstance(value, dict):
         return None
-    prompt, completion, cached, written, thought = _figures(value, _PATHS[api])
+    prompt, completion, cached, written, thought, for_an_hour = _figures(value, _PATHS[api])
     if api == "messages":
         prompt += cached + written
     elif api == "gemini":  # thoughts, and what the provider's own tools put into the prompt, are counted apart
         prompt, completion = prompt + number(value, "toolUsePromptTokenCount"), completion + thought
     elif api == "chat" and not (cached and written):  # DeepSeek's, and Anthropic's own server of this API
         cached, written = cached or number(value, "prompt_cache_hit_tokens"), written or number(value, "cache_creation_input_tokens")
-    told = prompt, completion, cached, written, thought
+    if api == "chat" and written and isinstance(details := value.get("prompt_tokens_details"), dict):
+        for_an_hour = number(details.get(KEPT_TIMES), FOR_AN_HOUR)
+    told = prompt, completion, cached, written, thought, for_an_hour
     return Usage(*told) if min(told) >= 0 and max(told) <= MOST_TOKENS else None
 
 

@@ -209,6 +209,8 @@ def test_the_command_makes_lists_rotates_and_ends_keys(tmp_path: Path, capsys: C
     assert made.out.strip() not in made.err
     assert "it works at once" in made.err
     assert 0 == main(["keys", "team", "red", "--tpm", "1000", *config])
+    assert 0 == main(["keys", "team", "rde", "--tpm", "1000", *config])
+    assert 0 == main(["keys", "team", "rde", *config])
     assert 0 == main(["keys", "rotate", "ann", "--overlap", "1h", *config])
     assert made.out != capsys.readouterr().out
     assert 0 == main(["keys", "limit", "ann", "--concurrent", "3", *config])

@@ -128,17 +128,26 @@ async def test_money_is_counted_by_the_list_of_prices_and_holds(start: Start) ->
     assert int(found[-1].headers["retry-after"]) <= 86_400
 
 
-async def test_what_a_provider_put_into_its_cache_costs_more(start: Start) -> None:
-    usage = {"input_tokens": 1000, "output_tokens": 10, "cache_creation_input_tokens": 100_000, "cache_read_input_tokens": 0}
+@pytest.mark.parametrize("for_an_hour", [0, 60_000])
+async def test_what_a_provider_put_into_its_cache_costs_more(for_an_hour: int, start: Start) -> None:
+    usage: dict[str, Any] = {
+        "input_tokens": 1000,
+        "output_tokens": 10,
+        "cache_creation_input_tokens": 100_000,
+        "cache_read_input_tokens": 0,
+    }
+    usage["cache_creation"] = {"ephemeral_5m_input_tokens": 100_000 - for_an_hour, "ephemeral_1h_input_tokens": for_an_hour}
     said = {"content": [{"type": "text", "text": "Hi."}], "stop_reason": "end_turn", "stop_sequence": None, "usage": usage}
     message = {"id": "msg_1", "type": "message", "role": "assistant", "model": "claude-sonnet-4-5", **said}
     async with start(reply(message), config=keys("{usd_per_day: 5}")) as proxy:
-        assert 200 == (await proxy.post(MESSAGES, "/v1/messages", x_api_key=ANN)).status
+        answer = await proxy.post(MESSAGES, "/v1/messages", x_api_key=ANN)
+        cost_usd = (await proxy.record(answer))["cost_usd"]
         spent = (await standing(proxy.app)).day_micro_usd
         info = proxy.app.admissions.tokens.model("claude-sonnet-4-5")  # type: ignore[union-attr]
     assert info.written_usd_per_token > info.input_usd_per_token  # type: ignore[operator]
-    usd = 1000 * info.input_usd_per_token + 100_000 * info.written_usd_per_token + 10 * info.output_usd_per_token  # type: ignore[operator]
-    assert spent == pytest.approx(usd * 1e6, abs=1)
+    usd = (1000 + 2 * for_an_hour) * info.input_usd_per_token + 10 * info.output_usd_per_token  # type: ignore[operator]
+    usd += (100_000 - for_an_hour) * info.written_usd_per_token  # type: ignore[operator]
+    assert (spent, cost_usd) == (pytest.approx(usd * 1e6, abs=1), pytest.approx(usd))
 
 
 async def test_answers_that_are_suddenly_long_do_not_overspend(start: Start) -> None:

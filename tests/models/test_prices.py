@@ -68,6 +68,14 @@ def test_what_a_provider_put_into_its_cache_has_a_price_of_its_own(written: floa
     assert info.cost_usd(1000, 0, 300, 5000) == pytest.approx(30e-6 + 700 * max(1e-6, written or 0.0)), "no more than the prompt has"
 
 
+@pytest.mark.parametrize(("written", "usd"), [(1.25e-6, 1080e-6), (None, 1030e-6), (3e-6, 1730e-6)])
+def test_what_is_kept_for_an_hour_costs_twice_the_input_at_least(written: float | None, usd: float) -> None:
+    prices = {"input_usd_per_token": 1e-6, "output_usd_per_token": 1e-5, "cached_usd_per_token": 1e-7, "written_usd_per_token": written}
+    info = ModelInfo("m", 8192, **prices)
+    assert info.cost_usd(1000, 0, 300, 500, 300) == pytest.approx(usd)
+    assert info.cost_usd(1000, 0, 300, 500, 900) == info.cost_usd(1000, 0, 300, 500, 500), "no more than was written"
+
+
 @pytest.mark.parametrize(
     ("read", "written", "ratio"),
     [(1e-7, 1.25e-6, 11.5), (1e-7, None, 9.0), (1e-7, 0.0, 9.0), (1e-7, 8e-8, 9.0), (None, 1.25e-6, 0.0), (0.0, 1.25e-6, 0.0)],

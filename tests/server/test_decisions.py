@@ -22,6 +22,7 @@ from proxy.testing import ScriptedUpstream, ScriptedVerifiers, hang, reply, serv
 from proxy.upstreams.asking import UpstreamDecisions
 from proxy.upstreams.making import decision_apis
 from tests.conftest import EMPTY_TAP, Start
+from tests.observe.metrics.reading import value
 
 OPENAI = b'{ "model":"gpt-6-luna", "input" : "It has.","questions":[{"type":"predicate","instructions":"It has."}], "x": 1e0 }'
 OPENAI_ANSWER = (
@@ -74,6 +75,7 @@ async def test_what_the_provider_says_it_costs_counts(start: Start) -> None:
     body = {"model": "typesafe/jev", "answers": {}, "usage": {"input_tokens": 10, "output_tokens": 1, "cost": 0.25}}
     async with start(reply(body)) as proxy:
         assert 0.25 == (await proxy.record(await proxy.post(SYSTEM_ONE, "/v1/systemone")))["cost_usd"]
+        assert 0.25 == value(proxy.app.metrics, "groundwire_cost_usd_total")
 
 
 async def test_an_upstream_may_have_it_elsewhere(start: Start) -> None:

@@ -195,6 +195,13 @@ async def test_other_paths_pass_through_marked_skipped(start: Start) -> None:
     assert ["/responses/compact", "/embeddings", "/models"] == [r["path"] for r in listed]
 
 
+async def test_records_of_an_outcome_that_cannot_be_are_refused(start: Start) -> None:
+    async with start() as proxy:
+        found = [await proxy.get(f"/groundwire/v1/records?outcome={name}") for name in ("pass", "skipped", "pending", "nix")]
+    assert [200, 200, 200, 400] == [one.status for one in found]
+    assert ("invalid_request", "outcome") == tuple(found[-1].json["error"][name] for name in ("code", "param"))
+
+
 async def sent(proxy: Any, target: str, method: str = "POST") -> bytes:
     """The answer to a request line with exactly this target, as no client library would send it."""
     body = json.dumps(CHAT).encode() if method == "POST" else b""

@@ -7,6 +7,7 @@ from contextlib import nullcontext
 from pathlib import Path
 
 import pytest
+import yaml
 
 from proxy.config.settings import ServerSettings, load_settings
 from proxy.errors import ConfigError
@@ -140,6 +141,22 @@ def test_the_welcome_gives_an_address_that_can_be_opened(tmp_path: Path) -> None
         lines = welcome(start_page(settings, ServerSettings(host=host), 80))
         assert f"Groundwire is up at {address}" == lines[0]
         assert f"  dashboard: {address}/dashboard" in lines
+
+
+@pytest.mark.parametrize(
+    ("upstream", "model"),
+    [
+        ("{kind: openai, base_url: 'http://127.0.0.1:9/v1'}", "gpt-4o-mini"),
+        ("{kind: anthropic, base_url: 'http://127.0.0.1:9/v1'}", "claude-haiku-4-5"),
+        ("{kind: gemini}", "gemini-2.5-flash"),
+        ("{kind: litellm, models: [mistral/mistral-small-latest]}", "mistral/mistral-small-latest"),
+    ],
+)
+def test_the_welcome_asks_for_a_model_that_the_upstream_may_have(upstream: str, model: str, tmp_path: Path) -> None:
+    config = write_config(tmp_path, "http://127.0.0.1:9/v1")
+    given = yaml.safe_load(config.read_text()) | {"upstreams": {"main": yaml.safe_load(upstream)}}
+    config.write_text(yaml.safe_dump(given))
+    assert f'"model": "{model}"' in start_page(load_settings(config, {}), ServerSettings(), 80).curl
 
 
 def test_the_welcome_shows_where_a_key_goes_only_if_there_are_keys(tmp_path: Path) -> None:

@@ -1,9 +1,12 @@
 """What an exchange took, where its upstream does not say: one count, and everything goes by it."""
 
+import gzip
+import json
 import threading
 from hashlib import sha256
 from typing import Any
 
+import aiohttp
 import pytest
 
 from proxy.exchange import Answer, Choice, ContextUse, Exchange, ToolCall, Usage
@@ -11,7 +14,7 @@ from proxy.offloop import LARGE
 from proxy.ports import ModelInfo
 from proxy.server.usage import usage_of
 from proxy.testing import WordCounter, completion, make_exchange, reply, stream, streamed
-from tests.conftest import CHAT, Start
+from tests.conftest import CHAT, Running, Start
 from tests.limits.test_limits import standing
 from tests.observe.metrics.reading import value
 
@@ -40,6 +43,7 @@ async def test_the_record_the_figures_and_the_keys_account_go_by_the_same_count(
     async with start(stream(streamed(["One ", "two ", "three."])), policy=policy, config=KEYS) as proxy:
         record = await proxy.record(await proxy.post(STREAMED, **BEARER))
         account, metrics = (await standing(proxy.app)).tokens, proxy.app.metrics
+        await proxy.app.records_writer.flush()
         report = (await proxy.get("/groundwire/v1/report")).json["figures"]
         tokens = [value(metrics, "groundwire_tokens_total", kind=kind) for kind in ("prompt", "completion")]
         assert value(metrics, "groundwire_key_cost_usd_total") == value(metrics, "groundwire_cost_usd_total") > 0
@@ -96,6 +100,79 @@ async def test_a_prompt_that_was_refused_is_among_no_tokens(start: Start) -> Non
     assert (400, "block", None) == (record["status"], record["outcome"], record["prompt_tokens"])
     assert record["prompt_tokens_before"] > 200
     assert (0, 0) == (report["tokens"]["prompt"], report["tokens"]["before"])
+
+
+EMBEDDINGS = {"model": "text-embedding-3-small", "input": "x"}
+EMBEDDED = {"object": "list", "data": [], "model": "text-embedding-3-small", "usage": {"prompt_tokens": 700, "total_tokens": 700}}
+MILLION = 0.02
+"""USD that a million tokens of that model cost."""
+
+
+@pytest.mark.parametrize("keys", [KEYS, KEYS.replace("{tpm: 10000}", "{}"), ""], ids=["a key with limits", "a key", "no keys"])
+@pytest.mark.parametrize("encoding", ["", "gzip"])
+async def test_what_passes_through_is_in_every_sum(keys: str, encoding: str, start: Start) -> None:
+    body = json.dumps(EMBEDDED).encode()
+    body, headers = (gzip.compress(body), {"content-encoding": "gzip"}) if encoding else (body, {})
+    async with start(reply(body, headers=headers), config=keys) as proxy:
+        got = await proxy.post(EMBEDDINGS, "/v1/embeddings", accept_encoding="gzip", **BEARER if keys else {})
+        record, metrics = await proxy.record(got), proxy.app.metrics
+        await proxy.app.records_writer.flush()
+        report = (await proxy.get("/groundwire/v1/report")).json["figures"]
+        spent = await spending(proxy) if keys else {"prompt_tokens": 700, "usd": 700 * MILLION / 1e6}
+        counted = value(metrics, "groundwire_tokens_total", kind="prompt"), value(metrics, "groundwire_cost_usd_total")
+    assert ("text-embedding-3-small", 700, 0) == tuple(record[name] for name in ("model", "prompt_tokens", "completion_tokens"))
+    assert {"prompt": 700, "completion": 0, "cached": 0} == record["detail"]["usage"]
+    assert [700] * 3 == [counted[0], report["tokens"]["prompt"], spent["prompt_tokens"]]
+    assert [pytest.approx(700 * MILLION / 1e6)] * 4 == [record["cost_usd"], counted[1], report["cost"]["usd"], spent["usd"]]
+
+
+async def spending(proxy: Running) -> dict[str, Any]:
+    """What ann has spent."""
+    assert proxy.app.admissions is not None
+    await proxy.app.admissions.spending.flush()
+    [row] = (await proxy.get("/groundwire/v1/spending?by=client,model")).json["data"]
+    return row  # type: ignore[no-any-return]
+
+
+async def test_what_passes_through_and_does_not_say_what_it_took_is_counted_alike_for_key_and_record(start: Start) -> None:
+    async with start(reply({"results": []}), config=KEYS) as proxy:
+        record = await proxy.record(await proxy.post({**EMBEDDINGS, "input": "word " * 40}, "/v1/embeddings", **BEARER))
+        row = await spending(proxy)
+    assert (row["model"], row["prompt_tokens"], True) == (record["model"], record["prompt_tokens"], record["detail"]["usage"]["estimated"])
+    assert (True, row["usd"]) == (row["prompt_tokens"] > 50, pytest.approx(record["cost_usd"], abs=1e-6))
+
+
+LONG = {"object": "list", "model": "text-embedding-3-small", "data": [0.25] * 100_000, "usage": {"total_tokens": 9}}
+EVENTS = [{"model": "m", "usage": None}, {"model": "gpt-3.5-turbo-instruct", "usage": {"prompt_tokens": 5, "completion_tokens": 2}}]
+
+
+@pytest.mark.parametrize(
+    ("body", "said"),
+    [
+        (json.dumps(LONG).encode(), ("text-embedding-3-small", 9, 0)),
+        (gzip.compress(json.dumps(LONG).encode()), ("text-embedding-3-small", 9, 0)),
+        (b"".join(b"data: %s\n\n" % json.dumps(event).encode() for event in EVENTS), ("gpt-3.5-turbo-instruct", 5, 2)),
+        (b'{"usage": {"prompt_tokens": 1%s}, "model": "\\ud800"}' % (b"0" * 400), ("", None, None)),
+        (b'{"text": "a \\"usage\\": {\\"prompt_tokens\\": 5}"}', ("", None, None)),
+        (b'{"prompt_tokens": 5}', ("", None, None)),
+        (gzip.compress(b" " * 2**24 + json.dumps(LONG).encode()), ("", None, None)),
+        (gzip.compress(json.dumps(LONG).encode())[:-20], ("", None, None)),
+    ],
+    ids=["long", "long and compressed", "events", "no figure and no name", "words", "no usage", "more than is read", "broken"],
+)
+async def test_an_answer_that_passes_is_read_at_its_ends(body: bytes, said: tuple[str, int | None, int | None], start: Start) -> None:
+    headers = {"content-encoding": "gzip"} if body[:2] == b"\x1f\x8b" else {}
+    async with start(reply(body, headers=headers)) as proxy, aiohttp.ClientSession(auto_decompress=False) as session:
+        async with session.post(proxy.url + "/v1/embeddings", json=EMBEDDINGS) as response:
+            got = await response.read()
+        record = await proxy.record_of(response)
+    assert (body, said) == (got, tuple(record[name] for name in ("model", "prompt_tokens", "completion_tokens")))
+
+
+async def test_to_look_at_an_answer_again_takes_nothing(start: Start) -> None:
+    async with start(reply({"id": "resp_1", "usage": {"input_tokens": 5, "output_tokens": 2}})) as proxy:
+        record = await proxy.record(await proxy.get("/v1/responses/resp_1"))
+    assert (None, None) == (record["prompt_tokens"], record["cost_usd"])
 
 
 async def test_a_beginning_that_was_told_is_completed() -> None:

@@ -19,7 +19,6 @@ from proxy.observe.metrics.counts import Count, Counts, Reading
 from proxy.observe.metrics.exchanges import Exchanges, KeyCounts, Keys, UpstreamCounts
 from proxy.observe.metrics.families import DOTTED, labelled, prometheus_name
 from proxy.observe.metrics.figures import figures, series
-from proxy.ports import ModelInfo
 from proxy.ports.background import RepeatedTask
 
 log = logging.getLogger(__name__)
@@ -32,13 +31,12 @@ PUBLISH_EVERY_S = 1.0
 class Metrics:
     """Every figure of this process, and of all workers where they share a folder."""
 
-    def __init__(self, model: Callable[[str], ModelInfo] | None = None) -> None:
-        """`model` knows the prices of models; without it no cost is counted."""
+    def __init__(self) -> None:
         self._folder = counts.folder()
         if self._folder is not None:
             counts.settle(self._folder)
         self._counts = Counts()
-        self._exchanges, self._keys = Exchanges(self._counts, model), Keys(self._counts)
+        self._exchanges, self._keys = Exchanges(self._counts), Keys(self._counts)
         self._dotted: dict[str, tuple[Count, ...]] = {}
         for name in DOTTED:
             self._named(name)
@@ -53,9 +51,9 @@ class Metrics:
         for one in self._dotted.get(name) or self._named(name):
             one.value += value
 
-    def exchange(self, finished: Finished) -> None:
-        """One that is over."""
-        self._exchanges.add(finished)
+    def exchange(self, finished: Finished, usd: float | None = None) -> None:
+        """One that is over, and its cost as its record has it; None where no price is known."""
+        self._exchanges.add(finished, usd)
 
     def upstream(self, name: str) -> UpstreamCounts:
         """Where the calls of the upstream `name` are counted."""

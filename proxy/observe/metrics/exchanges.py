@@ -8,13 +8,12 @@ of counting each between two requests (``python -m benchmarks.metrics``). Calls 
 from __future__ import annotations
 
 from bisect import bisect_left
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 
 from proxy.exchange import QUIET, Facts, JudgeUse, Usage, Verdict
 from proxy.observe.finished import Finished
 from proxy.observe.metrics.counts import OTHER, Count, Counts, Names, Spread
 from proxy.observe.metrics.families import UPSTREAM_REASONS
-from proxy.ports import ModelInfo
 
 BATCH = 128
 """Exchanges that are counted together, unless somebody asks before: well below a millisecond of work."""
@@ -34,20 +33,19 @@ _KINDS = ("prompt", "completion", "cached")
 _SCORES = ("quality", "faithfulness", "relevance")
 _BY_CODE = {"upstream_unreachable": "unreachable", "upstream_timeout": "timeout", "overloaded": "overloaded"}
 
-_Noted = tuple[str, str, int, float | None, str, str, Usage | None, dict[str, float], Facts | None, Sequence[Verdict]]
+_Noted = tuple[str, str, int, float | None, str, str, Usage | None, float | None, dict[str, float], Facts | None, Sequence[Verdict]]
 """Of a finished exchange, what there is to count, and not its messages or its answer, which may be long: route, verdict, status, added
-seconds, upstream, model, usage, timings, facts, verdicts. A bare tuple, as any class would cost more than the rest of the note."""
+seconds, upstream, model, usage, cost, timings, facts, verdicts. A bare tuple, as any class would cost more than the rest of the note."""
 
 
 class Exchanges:
     """Takes finished exchanges."""
 
-    def __init__(self, counts: Counts, model: Callable[[str], ModelInfo] | None) -> None:
-        """`model` knows the prices; without it none is known."""
-        self._counts, self._model = counts, model
+    def __init__(self, counts: Counts) -> None:
+        self._counts = counts
         self._noted: list[_Noted] = []
         self._tokens: dict[tuple[str, str, str], tuple[Count, ...]] = {}
-        self._models, self._names = dict[str, ModelInfo | None](), Names(MAX_MODELS)
+        self._names = Names(MAX_MODELS)
         self._stages: dict[str, Spread | None] = {}
         self._codes, self._upstream_codes = Names(MAX_CODES), Names(MAX_UPSTREAM_CODES)
 
@@ -56,16 +54,16 @@ class Exchanges:
         for stage in stages:
             self._counts.count("groundwire_check_errors", stage)
 
-    def add(self, finished: Finished) -> None:
+    def add(self, finished: Finished, usd: float | None) -> None:
         """Note one."""
-        noted, exchange = self._noted, finished.exchange
+        noted, exchange, usage = self._noted, finished.exchange, finished.usage
         route, verdict, status = finished.route or "/", finished.verdict, finished.status
         if exchange is None:
-            noted.append((route, verdict, status, None, finished.upstream, finished.model, finished.usage, _NO_TIMINGS, None, ()))
+            noted.append((route, verdict, status, None, finished.upstream, finished.model, usage, usd, _NO_TIMINGS, None, ()))
         else:
             timings, facts, verdicts = exchange.timings, exchange.facts, exchange.verdicts
             overhead_s = finished.overhead_ms / 1000
-            noted.append((route, verdict, status, overhead_s, exchange.upstream, exchange.model, finished.usage, timings, facts, verdicts))
+            noted.append((route, verdict, status, overhead_s, exchange.upstream, exchange.model, usage, usd, timings, facts, verdicts))
         if len(noted) >= BATCH:
             self.settle()
 
@@ -76,13 +74,13 @@ class Exchanges:
             self._count(one)
 
     def _count(self, noted: _Noted) -> None:
-        route, verdict, status, overhead_s, upstream, model, usage, timings, facts, verdicts = noted
+        route, verdict, status, overhead_s, upstream, model, usage, usd, timings, facts, verdicts = noted
         self._counts.count("groundwire_exchanges", route, verdict, f"{status // 100}xx").value += 1
         after_ms, judged = self._timings(timings)
         if overhead_s is not None:
             self._counts.spread("groundwire_overhead_seconds", route).observe(overhead_s + after_ms / 1000)
         if usage is not None:
-            self._usage(route, upstream, model, usage)
+            self._usage(route, upstream, model, usage, usd)
         if judged and facts is not None:
             self._facts(route, facts)
             if facts.judge is not None:
@@ -108,7 +106,7 @@ class Exchanges:
             judged = True
         return timings.get("after_ms", 0.0), judged
 
-    def _usage(self, route: str, upstream: str, model: str, usage: Usage) -> None:
+    def _usage(self, route: str, upstream: str, model: str, usage: Usage, usd: float | None) -> None:
         tokens = usage.prompt_tokens, usage.completion_tokens, usage.cached_tokens
         if min(tokens) < 0:
             return  # an upstream may say anything, and a counter cannot fall
@@ -118,8 +116,7 @@ class Exchanges:
         for count, number in zip(counts, (*tokens, *tokens), strict=False):
             count.value += number
         if answered:
-            info, (cost, unpriced) = self._info(model, label), counts[6:]
-            usd = info.cost_usd(*tokens, usage.written_tokens) if info is not None else None
+            cost, unpriced = counts[6:]
             cost.value += usd or 0.0
             unpriced.value += usd is None
 
@@ -131,15 +128,6 @@ class Exchanges:
             made += [self._counts.count(f"groundwire_{name}", upstream, label) for name in ("cost_usd", "unpriced_exchanges")]
         found = self._tokens[route, upstream, label] = tuple(made)
         return found
-
-    def _info(self, model: str, label: str) -> ModelInfo | None:
-        """What is known of a model; of those beyond the first ones, each brings its own price and none is remembered."""
-        if model not in self._models:
-            info = self._model(model) if self._model is not None else None
-            if label == OTHER:
-                return info
-            self._models[model] = info
-        return self._models[model]
 
     def _judge(self, use: JudgeUse) -> None:
         count = self._counts.count

@@ -126,12 +126,12 @@ def read_billing(body: bytes, encoding: str = "") -> Billing:
 
 
 def billing_of(fields: Mapping[str, Any]) -> Billing:
-    """OpenAI's and System One's names, or Google's; nothing for what is not there."""
+    """OpenAI's and System One's names, or Google's, or of all tokens together; nothing for what is not there."""
     usage, model = object_of(fields.get("usage")), fields.get("model")
-    cached = object_of(usage.get("input_tokens_details")).get("cached_tokens")
+    cached = object_of(usage.get("input_tokens_details") or usage.get("prompt_tokens_details")).get("cached_tokens")
     cost = usage.get("cost")
     return Billing(
-        _tokens(usage, "input_tokens", "total_input_tokens", "prompt_tokens"),
+        _tokens(usage, "input_tokens", "total_input_tokens", "prompt_tokens", "total_tokens"),
         _tokens(usage, "output_tokens", "total_output_tokens", "completion_tokens"),
         _tokens({"cached": cached}, "cached") or _tokens(usage, "cached_input_tokens", "total_cached_tokens"),
         float(cost) if isinstance(cost, int | float) and not isinstance(cost, bool) and 0 <= cost <= MOST_USD else None,

@@ -49,6 +49,7 @@ def stop(verdict: Mapping[str, object] | None) -> bytes:
 
 
 _PROMPT = ("input_tokens", "cache_read_input_tokens", "cache_creation_input_tokens")
+_OF_PROMPT = (*_PROMPT, "cache_creation")
 
 
 def merge_usage(before: Mapping[str, Any] | None, told: object) -> dict[str, Any] | None:
@@ -56,7 +57,7 @@ def merge_usage(before: Mapping[str, Any] | None, told: object) -> dict[str, Any
     send it at the end, says nothing of the prompt.
     """
     known, new = dict(before or {}), object_of(told)
-    silent = () if any(new.get(name) for name in _PROMPT) else _PROMPT
+    silent = () if any(new.get(name) for name in _PROMPT) else _OF_PROMPT
     known |= {name: value for name, value in new.items() if value is not None and not (name in silent and known.get(name))}
     return known if before is not None or isinstance(told, Mapping) else None
 

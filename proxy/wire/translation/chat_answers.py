@@ -12,7 +12,7 @@ import orjson
 
 from proxy.exchange import Usage
 from proxy.wire import sse
-from proxy.wire.answers import GOOD, end_of, number, usage_in
+from proxy.wire.answers import FOR_AN_HOUR, GOOD, KEPT_TIMES, end_of, number, usage_in
 from proxy.wire.api_errors import Failure, code_of, failure_of, instead_of_answer
 from proxy.wire.bodies import entries_of, object_of, objects_of
 from proxy.wire.chat.message import Calls, MessageParts, call_entries, thoughts_in
@@ -237,7 +237,8 @@ def _call_entry(call: pieces.CallStart, given: str) -> dict[str, Any]:
 
 
 def _usage(used: Usage) -> dict[str, Any]:
-    written = {"cache_write_tokens": used.written_tokens} if used.written_tokens else {}
+    written: dict[str, Any] = {"cache_write_tokens": used.written_tokens} if used.written_tokens else {}
+    written |= {KEPT_TIMES: {FOR_AN_HOUR: used.written_1h_tokens}} if used.written_1h_tokens else {}
     return {
         "prompt_tokens": used.prompt_tokens,
         "completion_tokens": used.completion_tokens,

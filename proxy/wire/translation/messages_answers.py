@@ -13,7 +13,7 @@ import orjson
 from proxy.config.settings import Api
 from proxy.errors import ContextLengthExceeded
 from proxy.exchange import Usage
-from proxy.wire.answers import GOOD, end_of, number, usage_in
+from proxy.wire.answers import FOR_AN_HOUR, GOOD, end_of, number, usage_in
 from proxy.wire.api_errors import messages_words
 from proxy.wire.bodies import exact, object_of
 from proxy.wire.messages import events
@@ -244,11 +244,13 @@ def _input(given: str) -> Any:
 
 
 def _usage(used: Usage) -> dict[str, Any]:
+    lasting = {FOR_AN_HOUR: used.written_1h_tokens, "ephemeral_5m_input_tokens": max(0, used.written_tokens - used.written_1h_tokens)}
     return {
         "input_tokens": max(0, used.prompt_tokens - used.cached_tokens - used.written_tokens),
         "cache_creation_input_tokens": used.written_tokens,
         "cache_read_input_tokens": used.cached_tokens,
         "output_tokens": used.completion_tokens,
+        **({"cache_creation": lasting} if used.written_1h_tokens else {}),
     }
 
 

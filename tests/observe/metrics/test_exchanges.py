@@ -24,7 +24,7 @@ PRICES = {
 
 @pytest.fixture
 def metrics() -> Metrics:
-    return Metrics(lambda name: PRICES.get(name, ModelInfo(name, None)))
+    return Metrics()
 
 
 def answered(model: str, prompt: int, completion: int, cached: int = 0) -> Exchange:
@@ -45,8 +45,10 @@ def judged(*verdicts: Verdict, **facts: Any) -> Exchange:
 def add(metrics: Metrics, *exchanges: Exchange | None, route: str = "/rag", verdict: str = "pass", status: int = 200) -> None:
     for exchange in exchanges:
         usage = exchange.answer.usage if exchange is not None and exchange.answer is not None else None
+        info = PRICES.get(exchange.model) if exchange is not None else None
+        usd = info.cost_usd(usage.prompt_tokens, usage.completion_tokens, usage.cached_tokens) if info and usage else None
         done = {"route": route, "verdict": verdict, "status": status, "overhead_ms": 4.0, "exchange": exchange, "usage": usage}
-        metrics.exchange(Finished(id="gw_1", **done))
+        metrics.exchange(Finished(id="gw_1", **done), usd)
 
 
 def test_exchanges_are_counted_by_route_verdict_and_status_class(metrics: Metrics) -> None:
@@ -97,7 +99,7 @@ def test_tokens_are_counted_by_kind(metrics: Metrics) -> None:
         ("half", 0.0, 1),
     ],
 )
-def test_cost_goes_by_the_list_of_prices(metrics: Metrics, model: str, usd: float, unpriced: int) -> None:
+def test_cost_is_counted_and_what_has_none(metrics: Metrics, model: str, usd: float, unpriced: int) -> None:
     add(metrics, answered(model, 100, 10, 40))
     assert pytest.approx(usd) == value(metrics, "groundwire_cost_usd_total", upstream="openai", model=model)
     assert float(unpriced) == value(metrics, "groundwire_unpriced_exchanges_total", upstream="openai", model=model)

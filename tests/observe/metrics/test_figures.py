@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from proxy.exchange import Verdict
 from proxy.observe.metrics import Metrics
 from proxy.observe.metrics.figures import Values
-from tests.observe.metrics.test_exchanges import PRICES, add, answered, judged
+from tests.observe.metrics.test_exchanges import add, answered, judged
 
 
 def told(metrics: Metrics) -> Any:
@@ -57,7 +57,7 @@ def test_latency_is_told_by_stage_and_route() -> None:
 
 
 def test_cost_is_told_by_model_with_what_has_no_price() -> None:
-    metrics = Metrics(lambda name: PRICES[name])
+    metrics = Metrics()
     add(metrics, answered("cheap", 100, 10), answered("caching", 100, 0), answered("half", 1, 1))
     assert {
         "usd": 0.3,

@@ -108,6 +108,19 @@ def test_usage_is_that_of_the_start_with_what_the_end_tells() -> None:
     assert (13, 3, 4) == (usage.prompt_tokens, usage.completion_tokens, usage.cached_tokens)
 
 
+def test_what_is_kept_for_an_hour_is_known_from_the_start() -> None:
+    kept, none = ({"ephemeral_5m_input_tokens": five, "ephemeral_1h_input_tokens": hour} for five, hour in ((1, 3), (0, 0)))
+    first, *events, _, stop = streamed(text("At noon."))
+    begun = json.loads(first.partition(b"data: ")[2])
+    begun["message"]["usage"] |= {"cache_creation_input_tokens": 4, "cache_creation": kept}
+    told = {"input_tokens": 0, "cache_creation_input_tokens": 0, "cache_creation": none, "output_tokens": 3}
+    end = {"type": "message_delta", "delta": {"stop_reason": "end_turn", "stop_sequence": None}, "usage": told}
+    stream, _ = streaming([event(begun), *events, event(end), stop])
+    usage = stream.answer.usage
+    assert usage is not None
+    assert (17, 4, 3) == (usage.prompt_tokens, usage.written_tokens, usage.written_1h_tokens)
+
+
 @pytest.mark.parametrize(
     ("told", "counted"),
     [

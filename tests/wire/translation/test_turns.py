@@ -10,10 +10,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from proxy.exchange import Usage
 from proxy.ports.upstream import Past
+from proxy.wire.answers import usage_in
 from proxy.wire.bodies import exact
 from proxy.wire.translation.neutral import Call, Result, Text, Turn, fit_template
 from tests import gemini, responses_api
+from tests.messages import message
 from tests.wire.translation import chat_api
 from tests.wire.translation.pairs import asked, chat, exchange, messages, responses, said
 
@@ -164,6 +167,16 @@ def test_tokens_written_to_a_cache_are_told() -> None:
     told = json.loads(exchange("messages", "chat").answer(body))["usage"]
     assert (3, 4, 3) == (told["input_tokens"], told["cache_creation_input_tokens"], told["cache_read_input_tokens"])
     assert 4 == json.loads(exchange("responses", "chat").answer(body))["usage"]["input_tokens_details"]["cache_write_tokens"]
+
+
+def test_tokens_that_a_cache_keeps_for_an_hour_are_told() -> None:
+    kept = {"ephemeral_5m_input_tokens": 1, "ephemeral_1h_input_tokens": 3}
+    usage = {"input_tokens": 6, "output_tokens": 5, "cache_creation_input_tokens": 4, "cache_read_input_tokens": 0, "cache_creation": kept}
+    there = exchange("chat", "messages").answer(json.dumps(message(usage=usage)).encode())
+    back = exchange("messages", "chat").answer(there)
+    assert usage == json.loads(back)["usage"]
+    found = [usage_in("chat", json.loads(there)["usage"]), usage_in("messages", json.loads(back)["usage"])]
+    assert [Usage(10, 5, 0, 4, 0, 3)] * 2 == found
 
 
 def test_a_stream_that_fails_at_once_begins_with_event_number_0() -> None:
