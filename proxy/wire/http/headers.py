@@ -200,7 +200,7 @@ NOT_RETURNED = _ACTS_ON_CLIENT | frozenset(
 """An upstream's headers that act on clients, or describe its own connection and encoding of the body."""
 NOT_RETURNED_RAW = NOT_RETURNED - {"content-length", "content-encoding"}
 """Those of a body that passes as it is."""
-_NO_PAGES = ("application/json", "text/event-stream")
+_NO_PAGES = ("application/json", "application/problem+json", "text/event-stream")
 _IN_SANDBOX = [(b"content-security-policy", b"sandbox"), (b"x-content-type-options", b"nosniff")]
 """A page with an origin of its own and without scripts, and bytes without a type are none. https://www.w3.org/TR/CSP3/#directive-sandbox"""
 _NOT_FORWARDED = _HOP_BY_HOP | _OVERRIDES
