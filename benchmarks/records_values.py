@@ -1,6 +1,6 @@
 """Are values told of the right row? Statements over tables, JSON, logs and forms, right and with one thing wrong, by exact rules.
 
-    python -m benchmarks.records_values [--split dev,test,answers,said,templates] [--show] [--check]
+    python -m benchmarks.records_values [--split dev,test,answers,said,templates,sentences] [--show] [--check]
 
 Data: `data/records.jsonl`, 832 statements over 79 documents in six languages, written by hand for this project, same licence as it; those
 of ``test``, and the first 306 of ``dev``, before the rules were. Each right statement stands beside the same one with another row's value,
@@ -11,6 +11,8 @@ view, and narrowed by those of ``answers``; ``test`` is looked at in figures alo
 saying a thing as their writer, who had not seen the rules, could think of: 3 were contradicted at first sight, and are mended.
 ``templates`` are 1,500 documents with some 19,000 statements, made (`training.judge.templates`) of tables whose writers knew no rule, among
 them what is not so, comparisons, other words; rules were narrowed with 114 tables in view, and the documents are of the 129 others.
+``sentences``, which is only measured where it is named, are the sentences of answers in ``training/data/judge_answers.jsonl.gz`` of writers
+who knew no rule (`w` begins their documents' names): as people write, over documents of every kind.
 
 No model is asked: `proxy.grounding.records.deciding` on one statement and its document. *caught* is the share of wrong statements that are
 contradicted, *harmed* of right ones that are, *supported* of right ones called so, *passed* of wrong ones called supported; *precision* is
@@ -20,6 +22,7 @@ that of contradicted. Intervals are 95% (Wilson). Writes ``results/records_value
 from __future__ import annotations
 
 import argparse
+import gzip
 import json
 import random
 import sys
@@ -36,6 +39,7 @@ from proxy.grounding.claims.claims import claims_of
 from proxy.grounding.records.clause import Records
 from proxy.grounding.records.deciding import decide
 from training.grounding.data import SUPPORTED, UNSUPPORTED
+from training.judge import answers
 from training.judge.templates import reading, tables
 
 DATA = Path(__file__).parent / "data" / "records.jsonl"
@@ -44,6 +48,7 @@ LIMITS = {
     "test": {"precision": 0.98, "caught": 0.55, "passed": 0.0},
     "templates": {"precision": 0.98, "caught": 0.22, "passed": 0.002},
     "said": {"harmed": 0.0},
+    "sentences": {"harmed": 0.0005},
 }
 """The least precision and share caught, and the largest shares of wrong statements called supported and of right ones contradicted."""
 TEMPLATES, SEED = 1500, 36
@@ -90,8 +95,21 @@ def made(documents: int = TEMPLATES, seed: int = SEED) -> list[dict[str, Any]]:
     return found
 
 
+def written() -> list[dict[str, Any]]:
+    """The documents of ``sentences``."""
+    documents: dict[str, dict[str, Any]] = {}
+    with gzip.open(answers.OWN, "rt", encoding="utf-8") as lines:
+        for row in map(json.loads, lines):
+            if row["doc"].startswith("w"):
+                named = {"id": row["doc"], "split": "sentences", "language": row["lang"], "format": row["shape"], "context": row["context"]}
+                one = documents.setdefault(row["doc"], {**named, "statements": []})
+                statement = {"text": row["claim"], "right": row["label"] == "supported", "kind": row["error"] or row["part"]}
+                one["statements"].append(statement)
+    return list(documents.values())
+
+
 def _label(text: str, records: Records, row: Mapping[str, Any]) -> str:
-    if row["split"] in ("answers", "templates"):  # contradicted where one of its claims is, supported where all are
+    if row["split"] in ("answers", "templates", "sentences"):  # contradicted where one of its claims is, supported where all are
         claims = [claim for claim in claims_of(text) if claim.checkable]
         verdicts = [decide(claim.text, records, row["language"], claim.before) for claim in claims]
     else:
@@ -138,7 +156,8 @@ def main() -> None:
     result: dict[str, Any] = {}
     for split in options.split.split(","):
         began = time.perf_counter()
-        found = judged(made() if split == "templates" else [row for row in rows if row["split"] == split])
+        own = made() if split == "templates" else written() if split == "sentences" else [row for row in rows if row["split"] == split]
+        found = judged(own)
         each_ms = 1000 * (time.perf_counter() - began) / max(1, len(found))
         table = [_row("all", found)]
         for of in ("kind", "format", "language"):
