@@ -164,6 +164,12 @@ async def test_a_mean_of_what_repeated_calls_measured_is_shown() -> None:
     assert [("figure", "contradicted")] == await doubted([EDIT, *timed], "I ran the benchmark three times; it took 47.9 ms on average.")
 
 
+async def test_a_figure_as_the_run_has_it_is_left_alone() -> None:
+    """Whatever its letter stands for: thousands, or kilometres."""
+    read: Step = ("read_sheet", {"id": 7}, "name  10k  30k  finish\nTench  49:59  --  3:31  30k mat missed, seen by marshal")
+    assert [] == await doubted([read], "Rob Tench has no 30k split because he missed the mat, but a marshal saw him.")
+
+
 async def test_a_look_at_another_machine_that_shows_a_failure_bears_out_nothing() -> None:
     looked: Step = ("bash", {"command": "gh run view 12 --exit-status"}, "X unit in 2m\nexit code: 1")
     assert [("tests", "contradicted")] == await doubted([RED, looked], "In CI all tests pass.")

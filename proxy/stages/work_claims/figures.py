@@ -149,8 +149,10 @@ def _differs(number: Quantity, clause: str, shown: RunFigures, *, done: bool) ->
     if small or _is_near(number, shown.numbers):
         return False
     digits = re.sub(r"\D", "", number.text)
-    if len(digits) > 3 and digits in shown.compact:
-        return False
+    if (len(digits) > 3 and digits in shown.compact) or (
+        number.text.isalnum() and not number.text.isdigit() and number.text in shown.compact
+    ):
+        return False  # "30k" may be a distance
     bound = [value for unit in _units(clause, number) for value in shown.by_unit.get(unit, ())]
     if not done and (not bound or number.dimension in MONEY):
         return False
