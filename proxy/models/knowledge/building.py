@@ -14,7 +14,7 @@ import time
 import weakref
 from array import array
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import closing, contextmanager, suppress
+from contextlib import ExitStack, closing, contextmanager, suppress
 from itertools import islice
 from pathlib import Path
 from typing import Any
@@ -173,14 +173,16 @@ def facts_in(folder: Path, problems: list[FileProblem]) -> Iterator[Fact]:
 def writing(folder: Path) -> Iterator[Path]:
     """The folder of indexes while no other build writes. Raises `ConfigError` where one does, or the folder cannot be written."""
     where = folder / FOLDER
-    try:
-        where.mkdir(exist_ok=True)
-        lock = sqlite3.connect(where / "lock", timeout=0)
-        lock.execute("BEGIN EXCLUSIVE")
-    except (OSError, sqlite3.Error) as error:
-        busy = "locked" in str(error)
-        raise ConfigError(str(where), "", "another build of this folder is running" if busy else f"cannot be written: {error}") from error
-    with closing(lock):
+    with ExitStack() as held:
+        try:
+            where.mkdir(exist_ok=True)
+            lock = held.enter_context(closing(sqlite3.connect(where / "lock", timeout=0)))
+            lock.execute("BEGIN EXCLUSIVE")
+        except (OSError, sqlite3.Error) as error:
+            busy = "locked" in str(error)
+            raise ConfigError(
+                str(where), "", "another build of this folder is running" if busy else f"cannot be written: {error}"
+            ) from error
         yield where  # closing it ends the lock, also when the process dies
 
 
