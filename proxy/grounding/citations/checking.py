@@ -73,14 +73,13 @@ class CitationJudge:
             return _existing(citation, passages)
         if citation not in self._judged_citations and len(self._judged_citations) >= self._max:
             return CitationFinding(citation, True, source=passages[0].source, error=True)
-        others = _together(p for k, (_, p) in enumerate(cited) if k != i)
         self._judged_citations.add(citation)
         alone = await self._ask(claims, passages, tongue) if len(cited) > 1 else together
         without = False
         if statement.covers:  # a lead-in covers items that say different things: it holds where it supports any of them
             relevant = alone.some
         else:
-            if together.every and not alone.every and others:
+            if together.every and not alone.every and (others := _together(p for k, (_, p) in enumerate(cited) if k != i)):
                 without = bool((await self._ask(claims, others, tongue)).every)
             known = together.every is not None and (alone.every is not None or not together.every)
             relevant = is_relevant(together=bool(together.every), alone=bool(alone.every), others=without) if known else None
