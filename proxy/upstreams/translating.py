@@ -40,6 +40,8 @@ _FIRST_LINE = re.compile(rb"(?:data|event|id|retry)?:")
 """What a stream of events begins with."""
 _MARK_BYTES = len(b"event:")
 """Of what it begins with, at most."""
+_LAST_BYTES = 8
+"""Of what was read before, looked at again with what comes: more than a mark, or the end of an event, that is cut."""
 _NAMES_ERROR = b'"error'
 """In every event that tells of one, ``response.failed`` too."""
 _ERROR = re.compile(rb'"(?:error|errors|detail)"\s*:\s*[{\["]')
@@ -129,12 +131,13 @@ class _ReplyAsAsked(WrappedReply):
             self.headers = _with_type(self.headers, _JSON)
 
     async def _read_first(self, enough: Callable[[bytes], bool]) -> None:
-        """Read on until what has been read is `enough`, or all."""
+        """Read on until what came last, with the end of what came before, is `enough`, or all has been read."""
         assert self._pieces is not None
-        read = bytearray(self._first)
-        while not enough(bytes(read)) and (piece := await anext(self._pieces, None)) is not None:
-            limit(len(read), self._max_bytes)
+        read, last = bytearray(self._first), self._first
+        while not enough(last) and (piece := await anext(self._pieces, None)) is not None:
+            last = bytes(read[-_LAST_BYTES:]) + piece
             read += piece
+            limit(len(read), self._max_bytes)
         self._first = bytes(read)
 
     async def _read_remaining(self) -> bytes:

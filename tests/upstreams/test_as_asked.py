@@ -4,20 +4,24 @@ from __future__ import annotations
 
 import asyncio
 import json
+from collections.abc import AsyncIterator
 from typing import Any
 
 import pytest
 
 from proxy.exchange import Exchange, Verdict
 from proxy.ports.stage import Stage
+from proxy.ports.upstream import BodyReply, Call, Reply
 from proxy.stages.registry import STAGES
 from proxy.testing import completion, reply, stream, streamed
+from proxy.upstreams.translating import as_asked
 from proxy.wire.chat.completions import ChatDialect
 from proxy.wire.dialect import Dialect
 from proxy.wire.gemini.dialect import GeminiDialect
 from proxy.wire.messages.dialect import MessagesDialect
 from proxy.wire.responses.dialect import ResponsesDialect
 from tests.conftest import CHAT, Start
+from tests.cost import below
 from tests.delivery.test_keep_alive import after
 from tests.exchanges import recorded
 
@@ -30,6 +34,18 @@ DIALECTS: dict[str, Dialect] = {
 KINDS = {"chat": "openai", "responses": "openai", "messages": "anthropic", "gemini": "gemini"}
 STREAM = {**CHAT, "stream": True}
 SAYING = [(name, one) for name in DIALECTS for one in recorded(name) if one.name != "error"]
+
+
+class Pieces(BodyReply):
+    """A stream of an upstream's, cut as it arrives."""
+
+    def __init__(self, pieces: list[bytes]) -> None:
+        super().__init__("main", 200, [("content-type", "text/event-stream")], b"")
+        self._pieces = pieces
+
+    async def chunks(self) -> AsyncIterator[bytes]:
+        for piece in self._pieces:
+            yield piece
 
 
 class Looks(Stage):
@@ -192,6 +208,21 @@ async def test_an_error_as_first_event_is_one_before_the_first_byte(
         proxy.upstream.say(events, stream([request.events]))
         got = await proxy.post(request.streamed_request, path)
     assert (200, request.events) == (got.status, got.body)
+
+
+@pytest.mark.cost
+@pytest.mark.parametrize("between", [b" ", b"\n"])
+async def test_a_first_event_of_many_pieces_costs_what_its_length_does(between: bytes) -> None:
+    start_of = b'data: {"type":"response.created","response":{"error":null}' if between == b" " else b""
+    pieces = [start_of + between, *[between * 2000] * 4000, b'data: {"x":1}\n\n']
+    call = Call("POST", "/responses", [], b"{}", stream=True)
+
+    async def sending() -> Reply:
+        return Pieces(pieces)
+
+    with below(0.5):
+        got = await as_asked(sending(), "responses", call, 2**25)
+    assert b"".join(pieces) == b"".join([piece async for piece in got.chunks()])
 
 
 @pytest.mark.parametrize("delivery", ["tap", "hold"])

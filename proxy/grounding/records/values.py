@@ -50,7 +50,7 @@ _SHARE = re.compile(
 """Behind a number that is a part of something: "three quarters", "30% of the seats"."""
 _ZONE = re.compile(r"\d\d:\d\d(?::\d\d(?:\.\d+)?)? ?(?:Z\b|[+-]\d\d(?::?\d\d)?\b|(?:UTC|GMT|[A-Z]{2,4}T)\b)")
 """A moment whose zone is told."""
-_DURATION = re.compile(r" ?(?:Stunden|Std\b)")
+_DURATION = re.compile(r" ?(?:(?:hours?|hrs?|std|stunden?|heures?|horas?|ore)\b|minut\w*|min\b)", re.I)
 """Behind what is no time of day: "5:05 Stunden"."""
 _AMBIGUOUS = re.compile(r"\b(?:pounds?|libras?)$", re.I)
 

@@ -196,6 +196,8 @@ def test_what_a_cell_says_and_nothing_else_is_supported(statement: str, evidence
         ("Standgeldfrei steht er dort bis zum 26. August.", CONTAINERS, "de"),
         ("La B lascia solo 9 minuti per cambiare a Montelago.", TRAIN_CHANGES, "it"),
         ("Ihr Gleitzeitsaldo liegt Ende August bei +5:05 Stunden und die Ampel steht auf Grün.", BALANCE, "de"),
+        ("At the end of August the balance of flexitime is 5:05 hours.", BALANCE, "en"),
+        ("A fine de agosto o saldo de horas é de 5:05 horas.", BALANCE, "pt"),
         ("La consegna dei tasselli è slittata di 16 giorni.", DOWELS, "it"),
         ("Dieci giorni di ritardo su un libro costano due euro.", LOANS, "it"),
         ("The lowest value otherwise was 91.", NIGHTS, "en"),
