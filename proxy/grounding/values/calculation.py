@@ -16,8 +16,12 @@ from msgspec import Struct
 from proxy.language.patterns import LazyPattern, phrases
 from proxy.language.quantities import CURRENCY_SIGNS, MONEY, unit_of
 
-MISTAKEN = LazyPattern(phrases(Path(__file__).parent).MISTAKEN, re.I)
+_TEXTS = phrases(Path(__file__).parent)
+MISTAKEN = LazyPattern(_TEXTS.MISTAKEN, re.I)
 """That something is wrong, be it what is quoted."""
+_OPERATION, _OTHER_NUMBERS = LazyPattern(_TEXTS.OPERATION, re.I), LazyPattern(_TEXTS.OTHER_NUMBERS, re.I)
+_OPERATION_CHARS = 24
+_QUOTES = tuple("\"'“”«„‘")
 DIGITS = r"\d[\d.,]{0,14}(?<![.,])"
 """Of a number, in whatever writing; bounded, as it is looked for from each digit on."""
 _NUMBER = rf"(?:(?:R\$|[€$£¥₹]|[A-Z]{{3}})[ \u00a0]?)?{DIGITS}(?:[ \u00a0]?(?:[€$£¥₹%]|[^\W\d_]{{1,12}}\b))?"
@@ -27,6 +31,8 @@ _EQUATION = re.compile(
     rf"(?P<left>{_NUMBER}(?:[ ]{{0,2}}{_OPERATOR}[ ]{{0,2}}{_NUMBER}){{1,9}})"
     rf"[ ]{{0,2}}=[ ]{{0,2}}(?P<right>-?{_NUMBER})(?![\d%²³^]|[.,]\d|[ \u00a0\u202f]\d{{3}}(?!\d)|[ ]{{0,2}}[-+*/×·÷−–])"
 )
+_OVER = re.compile(rf"((?:÷[ ]?| / ){DIGITS})/(?=\d)")
+"""By a fraction, as most people mean "210 ÷ 7/3"."""
 _UNSPACED = re.compile(r"\d[-−–]\d|\d/\d+/\d")
 _ROUND = re.compile(r"[1-9](0{3,})$")
 _TERM = re.compile(rf"({_OPERATOR}?)[ ]{{0,2}}(?P<number>{_NUMBER})")
@@ -52,17 +58,27 @@ def calculation(text: str) -> Calculation | None:
     A number is read with a point, then with a comma before its decimals; wrong is what neither makes right. What mixes units, a
     currency's amounts and what is counted ("4 nights × £29") excepted, is none. A word that is no unit may be "thousand" or "dozen" in
     some language: with one that not all numbers have, and of a sum, whose words may be left out, only a result that misses by less than
-    a half is wrong.
+    a half is wrong. A part of a calculation whose rest is in words is none, and neither is what is quoted, or of other numbers than ours.
     """
-    found = [_calculated(m[0], m["left"], m["right"]) for m in (_EQUATION.finditer(text) if "=" in text else ())]
+    written = [m for m in (_EQUATION.finditer(text) if "=" in text else ()) if _is_whole(text, m.start())]
+    if written and _OTHER_NUMBERS.search(text):
+        return None
+    found = [_calculated(m[0], m["left"], m["right"]) for m in written]
     found += [_calculated(m[0], f"{m['a']} + {m['b']}", m["c"]) for m in _TOTAL_OF.finditer(text)]
     every = [one for one in found if one is not None]
     return next((one for one in every if not one.right), every[0] if every else None)
 
 
+def _is_whole(text: str, start: int) -> bool:
+    before = text[max(0, start - _OPERATION_CHARS) : start]
+    return not before.endswith(_QUOTES) and _OPERATION.search(before) is None
+
+
 def _calculated(text: str, left: str, right: str) -> Calculation | None:
     if _UNSPACED.search(left):  # a score, a date, a span
         return None
+    if (by_fraction := _OVER.sub(r"\1×", left)) != left and (one := _calculated(text, by_fraction, right)) is not None and one.right:
+        return one
     share = "/" in left or "÷" in left  # 61 / 150 = 40.7 is told in per cent
     made: list[float] = []
     for decimals in ".,":
@@ -72,13 +88,14 @@ def _calculated(text: str, left: str, right: str) -> Calculation | None:
         result, reach = _worked_out(terms)
         if result is None:
             continue
+        in_order = _in_order(terms)  # as many a calculator has it, and an average without its brackets
         reach += told.step * 1.001 + 1e-9 * abs(result)
         if not told.step and result != int(result):
             reach += 1.0
         if (zeros := _ROUND.search(f"{told.value:.0f}")) is not None:  # "about 203000"
             reach += 10.0 ** len(zeros[1]) / 2
         possible = (result, 100 * result) if share else (result, -result) if len(terms) == 2 else (result,)  # "9 – 17 = 8 h"
-        if any(abs(told.value - one) <= reach for one in possible):
+        if any(abs(told.value - one) <= reach for one in (*possible, in_order)):
             return Calculation(text, True, f"{result:.10g}")
         is_sum = not any(sign and sign in _FACTORS for sign, _ in terms)
         may_miss_words = is_sum or _has_unknown_word([told, *(term for _, term in terms if term)])
@@ -166,3 +183,17 @@ def _worked_out(terms: Sequence[tuple[str, _Term | None]]) -> tuple[float | None
         else:
             sums.append([-term.value if sign in ("-", "−", "–") else term.value, share])
     return sum(value for value, _ in sums), sum(abs(value) * share for value, share in sums)
+
+
+def _in_order(terms: Sequence[tuple[str, _Term | None]]) -> float:
+    """``3 + 4 * 2`` from left to right, of terms among which nothing is divided by zero."""
+    found = 0.0
+    for sign, term in terms:
+        assert term is not None
+        if sign in ("/", "÷"):
+            found /= term.value
+        elif sign in _FACTORS:
+            found *= term.value
+        else:
+            found += -term.value if sign in ("-", "−", "–") else term.value
+    return found

@@ -51,6 +51,13 @@ def follows_from(claim: str, *texts: str, language: str = "en", asked: str = "")
         ("4 nights × £29 = £117", False, "116"),
         ("12 × 15 = 1800", False, "180"),
         ("2 × 6 eggs = 13 eggs", False, "12"),
+        ("210 ÷ 7/3 = 90", True, "90"),
+        ("210 / 7/3 = 10", True, "10"),
+        ("210 ÷ 7/3 = 95", False, "10"),
+        ("The mean is 5 + 8 + 12 / 3 = 8.33.", True, "17"),  # its brackets are missing
+        ("3 + 4 × 2 = 14", True, "11"),
+        ("3 + 4 × 2 = 12", False, "11"),
+        ("A total of 20 + 30 = 60 chairs.", False, "50"),
     ],
 )
 def test_a_calculation_is_checked(text: str, right: bool, result: str) -> None:
@@ -87,6 +94,16 @@ def test_a_calculation_is_checked(text: str, right: bool, result: str) -> None:
         "4 × 25 cents = 1 dollar",
         "1 Std 30 + 15 = 1 Std 45",
         "$1.2 + $500 = $1.7",  # of a list in millions and thousands
+        "Half of 10 + 2 = 7",
+        "2 times 3 + 4 = 10",
+        "20 divided by 4 + 1 = 6",
+        "Die Hälfte von 10 + 2 = 7",
+        "3 squared + 9 = 18",
+        "In base 8, 7 + 1 = 10",
+        "In hex, 9 + 8 = 11",
+        "0x10 + 1 = 17",
+        "ln 1 + 5 = 5",
+        'In Orwell\'s novel he must say "2 + 2 = 5".',
     ],
 )
 def test_what_can_be_read_in_two_ways_is_no_calculation(text: str) -> None:
