@@ -110,11 +110,8 @@ class QuarantineApi:
     async def undo(self, item_id: str, by: str, version: int) -> QuarantineItem:
         """Take the last decision back: what was decided before counts again. Raises as `decide` does, `Conflict` after another decision."""
         check_person(by, (POLICY,))
-        trail = await self.store.trail(item_id)
-        last, said = _last(trail, (POLICY,), "decision")
-        statuses: dict[str, QuarantineStatus] = {status: status for status in get_args(QuarantineStatus)}
-        before = statuses.get(trail[-2].decision, "pending") if len(trail) > 1 else "pending"
-        return require(await self.store.decide(item_id, before, by=by, reason=said, scope=last.scope, version=version), _PIECE)
+        said = _taken_back(await self.store.trail(item_id), (POLICY,), "decision")
+        return require(await self.store.take_back(item_id, by=by, reason=said, version=version), _PIECE)
 
     async def _found(self, request: Request) -> QuarantineItem:
         return require(await self.store.get(request.path_params["id"]), _PIECE)
@@ -158,7 +155,7 @@ class ClashesApi:
         """
         check_person(by, (POLICY, _USER))
         now, trail = require(await self.store.get(record_id), _CLASH), await self.store.trail(record_id)
-        _, said = _last(trail, (POLICY, _USER), "resolution")
+        said = _taken_back(trail, (POLICY, _USER), "resolution")
         before = trail[-2].decision if len(trail) > 1 and trail[-2].decision in _AGAIN else "reopen"
         if now.version != version:
             raise Conflict(f"somebody has resolved it since: it has version {now.version}, not {version}", param="version")
@@ -174,11 +171,11 @@ def check_person(name: str, taken: Sequence[str]) -> None:
         raise InvalidRequest(f"by: {name.strip()} is how the proxy signs what it decides itself; give a person's name", param="by")
 
 
-def _last(trail: Sequence[Decision], not_of: Sequence[str], what: str) -> tuple[Decision, str]:
-    """The last decision, and the words that take it back. Raises `InvalidRequest` where no person has made one."""
+def _taken_back(trail: Sequence[Decision], not_of: Sequence[str], what: str) -> str:
+    """The words that take the last decision back. Raises `InvalidRequest` where no person has made one."""
     if not trail or trail[-1].decided_by in not_of:
         raise InvalidRequest(f"there is no {what} of a person to take back")
-    return trail[-1], f"takes back: {trail[-1].decision} by {trail[-1].decided_by}"
+    return f"takes back: {trail[-1].decision} by {trail[-1].decided_by}"
 
 
 async def _trail(store: DatabaseQuarantine | DatabaseClashes, row_id: str) -> dict[str, Any]:
