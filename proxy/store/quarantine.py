@@ -106,9 +106,10 @@ class DatabaseQuarantine(Listed[QuarantineItem]):
         async with self._database.writing() as connection:
             rows = await self._lock(connection, item_id)
             item = await self._read(connection, item_id)
+            if item is not None:
+                _check(item, version)
             if item is None or item.decided_at is None:
                 return item
-            _check(item, version)
             key, at = rows[0].client_key, self._after(rows)
             if item.scope == "run":
                 own = {item.id: "pending", **await _before(connection, [item.id], item.decided_at)}
