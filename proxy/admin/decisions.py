@@ -23,6 +23,7 @@ from proxy.store import clashes, quarantine
 from proxy.store.clashes import DatabaseClashes
 from proxy.store.listing import MAX_REASON_CHARS
 from proxy.store.quarantine import DatabaseQuarantine
+from proxy.store.tables import clean
 
 _PIECE, _CLASH = "item in quarantine", "clash"
 _item, _clash, _decision = objects("quarantine_item", "content"), objects("clash"), objects("decision")
@@ -54,6 +55,8 @@ class ResolutionBody(Struct, forbid_unknown_fields=True):
     """With ``merged``: the statement that takes the place of both."""
     reason: Annotated[str, Meta(max_length=MAX_REASON_CHARS)] = ""
     by: Name = "admin"
+    version: Annotated[int, Meta(ge=0)] | None = None
+    """The clash's version as the person saw it: refused if it has been resolved anew since. Without it the last resolution counts."""
 
 
 class UndoBody(Struct, forbid_unknown_fields=True):
@@ -110,11 +113,8 @@ class QuarantineApi:
     async def undo(self, item_id: str, by: str, version: int) -> QuarantineItem:
         """Take the last decision back: what was decided before counts again. Raises as `decide` does, `Conflict` after another decision."""
         check_person(by, (POLICY,))
-        trail = await self.store.trail(item_id)
-        last, said = _last(trail, (POLICY,), "decision")
-        statuses: dict[str, QuarantineStatus] = {status: status for status in get_args(QuarantineStatus)}
-        before = statuses.get(trail[-2].decision, "pending") if len(trail) > 1 else "pending"
-        return require(await self.store.decide(item_id, before, by=by, reason=said, scope=last.scope, version=version), _PIECE)
+        said = _taken_back(await self.store.trail(item_id), (POLICY,), "decision")
+        return require(await self.store.take_back(item_id, by=by, reason=said, version=version), _PIECE)
 
     async def _found(self, request: Request) -> QuarantineItem:
         return require(await self.store.get(request.path_params["id"]), _PIECE)
@@ -141,15 +141,18 @@ class ClashesApi:
         return await self._answer(await self.undo(request.path_params["id"], body.by, body.version))
 
     async def decide(self, record_id: str, body: ResolutionBody) -> ClashRecord:
-        """Decide, as the API and the dashboard do. Raises `InvalidRequest`, `NotFound`."""
+        """Decide, as the API and the dashboard do. Raises `InvalidRequest`, `NotFound`, `Conflict`."""
         check_person(body.by, (POLICY, _USER))
         if (body.resolution == "merged") != bool(body.text.strip()):
             raise InvalidRequest("text: the statement that takes the place of both; with resolution merged, and only with it", param="text")
         before = require(await self.store.get(record_id), _CLASH)
-        resolved = await self.store.resolve(before.id, body.resolution, by=body.by, reason=body.reason, merged=body.text)
-        if require(resolved, _CLASH).version != before.version:
+        said = {"by": body.by, "reason": body.reason, "merged": body.text}
+        resolved = require(await self.store.resolve(before.id, body.resolution, **said, version=body.version), _CLASH)
+        if resolved.version != before.version:
             self._counters.count("clashes.operator_resolved_count")
-        return require(resolved, _CLASH)
+        if body.version is not None and not _is_as_said(resolved, body):
+            raise _resolved_since(resolved, body.version)
+        return resolved
 
     async def undo(self, record_id: str, by: str, version: int) -> ClashRecord:
         """Take the last resolution back: what counted before counts again, unless that was a merged statement, whose text is gone.
@@ -158,14 +161,26 @@ class ClashesApi:
         """
         check_person(by, (POLICY, _USER))
         now, trail = require(await self.store.get(record_id), _CLASH), await self.store.trail(record_id)
-        _, said = _last(trail, (POLICY, _USER), "resolution")
+        said = _taken_back(trail, (POLICY, _USER), "resolution")
         before = trail[-2].decision if len(trail) > 1 and trail[-2].decision in _AGAIN else "reopen"
         if now.version != version:
-            raise Conflict(f"somebody has resolved it since: it has version {now.version}, not {version}", param="version")
+            raise _resolved_since(now, version)
         return require(await self.store.resolve(record_id, before, by=by, reason=said, version=version), _CLASH)
 
     async def _answer(self, record: ClashRecord) -> Response:
         return json_answer(_clash(record) | await _trail(self.store, record.id))
+
+
+def _is_as_said(clash: ClashRecord, body: ResolutionBody) -> bool:
+    """Whether this person has resolved it so, now or before."""
+    said = ("dismissed", "") if body.resolution == "dismiss" else ("resolved", body.resolution)
+    about = clean(body.by), clean(body.reason, MAX_REASON_CHARS), body.text
+    return (clash.status, clash.resolution, clash.resolved_by, clash.reason, clash.merged) == (*said, *about)
+
+
+def _resolved_since(clash: ClashRecord, version: int) -> Conflict:
+    said = "it is open" if clash.status == "open" else f"{clash.resolved_by} has {clash.status} it since"
+    return Conflict(f"{said}: it has version {clash.version}, not {version}", param="version")
 
 
 def check_person(name: str, taken: Sequence[str]) -> None:
@@ -174,11 +189,11 @@ def check_person(name: str, taken: Sequence[str]) -> None:
         raise InvalidRequest(f"by: {name.strip()} is how the proxy signs what it decides itself; give a person's name", param="by")
 
 
-def _last(trail: Sequence[Decision], not_of: Sequence[str], what: str) -> tuple[Decision, str]:
-    """The last decision, and the words that take it back. Raises `InvalidRequest` where no person has made one."""
+def _taken_back(trail: Sequence[Decision], not_of: Sequence[str], what: str) -> str:
+    """The words that take the last decision back. Raises `InvalidRequest` where no person has made one."""
     if not trail or trail[-1].decided_by in not_of:
         raise InvalidRequest(f"there is no {what} of a person to take back")
-    return trail[-1], f"takes back: {trail[-1].decision} by {trail[-1].decided_by}"
+    return f"takes back: {trail[-1].decision} by {trail[-1].decided_by}"
 
 
 async def _trail(store: DatabaseQuarantine | DatabaseClashes, row_id: str) -> dict[str, Any]:

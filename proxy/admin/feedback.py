@@ -220,8 +220,10 @@ class FeedbackApi:
             content=finding.content,
             record_findings=len(asked) if any(one.id == finding.id for one in asked) else 0,
         )
+        before = {one.id: one.said for one in await self.store.of_records([record.id])}
         kept = await self.store.put(entry, body.version)
-        self._counters.count(f"feedback.{kept.said}_count")
+        if before.get(kept.id) != kept.said:
+            self._counters.count(f"feedback.{kept.said}_count")
         return kept
 
     async def take_back(self, entry: str, version: int) -> Feedback:

@@ -227,6 +227,21 @@ def file_identity(path: str) -> FileIdentity | None:
     return found.st_dev, found.st_ino
 
 
+def empty_log(path: str) -> bool:
+    """Bring SQLite's write-ahead log, which has what was deleted, into the file and cut it to nothing; False where somebody reads or
+    writes just then. Waits for nobody. Blocking: call it in a thread. Raises `sqlite3.Error`.
+    """
+    connection = sqlite3.connect(path, timeout=0, isolation_level=None)
+    try:
+        return not connection.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchone()[0]
+    except sqlite3.OperationalError as error:
+        if "locked" not in str(error) and "busy" not in str(error):
+            raise
+        return False
+    finally:
+        connection.close()
+
+
 def set_up_connection(connection: Any, busy_timeout_ms: int) -> None:
     """Pragmas of each new connection. NORMAL loses nothing when the process dies, the last commits when the machine does."""
     cursor = connection.cursor()
@@ -234,5 +249,6 @@ def set_up_connection(connection: Any, busy_timeout_ms: int) -> None:
         cursor.execute(f"PRAGMA busy_timeout = {busy_timeout_ms}")
         cursor.execute("PRAGMA synchronous = NORMAL")
         cursor.execute("PRAGMA foreign_keys = ON")
+        cursor.execute("PRAGMA secure_delete = ON")  # what is deleted leaves no bytes behind; Debian's SQLite has it so, others not
     finally:
         cursor.close()

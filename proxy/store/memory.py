@@ -200,7 +200,8 @@ class DatabaseSpending:
         """Count `usd`, and return the day's sum over all processes. Raises `StoreUnavailable`."""
         row = self._memory.row(self._memory.key(name, str(day)), "", number=round(usd * 1e6))
         insert = self._memory.database.insert(table).values(row)
-        counted = insert.on_conflict_do_update(index_elements=["id"], set_={"number": table.c.number + insert.excluded.number})
+        more = {"number": table.c.number + insert.excluded.number, "used_at": insert.excluded.used_at}
+        counted = insert.on_conflict_do_update(index_elements=["id"], set_=more)
         async with self._memory.database.writing(alone=True) as connection:
             return int(await connection.scalar(counted.returning(table.c.number)) or 0) / 1e6
 

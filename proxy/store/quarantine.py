@@ -86,20 +86,53 @@ class DatabaseQuarantine(Listed[QuarantineItem]):
         """
         by, reason = clean(by), clean(reason, MAX_REASON_CHARS)
         async with self._database.writing() as connection:
-            same_content = select(table.c.client_key).where(table.c.id == clean(item_id)).scalar_subquery()
-            lock = select(table.c.id, table.c.client_key, table.c.decided_at).where(table.c.client_key == same_content)
-            rows = (await connection.execute(lock.order_by(table.c.id).with_for_update())).all()
+            rows = await self._lock(connection, item_id)
             item = await self._read(connection, item_id)
             if item is None or (item.status, item.decided_by, item.decision_reason, item.scope) == (status, by, reason, scope):
                 return item
-            if version is not None and version != item.version:
-                raise Conflict(
-                    f"{item.decided_by} has {item.status} it since: it has version {item.version}, not {version}", param="version"
-                )
-            at = max([self._clock(), *(row.decided_at + _DECIDED_LATER_S for row in rows if row.decided_at is not None)])
+            _check(item, version)
             ids = [row.id for row in rows] if scope == "client" else [item.id]
-            await _decide(connection, ids, rows[0].client_key, status, at, by, reason, scope)
+            await _decide(connection, ids, rows[0].client_key, status, self._after(rows), by, reason, scope)
             return await self._read(connection, item_id)
+
+    async def take_back(self, item_id: str, *, by: str, reason: str, version: int) -> QuarantineItem | None:
+        """Take the last decision back, and return the item without its bytes; None where there is none. Raises `StoreUnavailable`, and
+        `Conflict` if the item has another `version`.
+
+        What was decided before counts again: where the decision was for the client, in each of its runs what was decided for that run, and
+        for all others what was decided for the client. A run that was decided anew since keeps that.
+        """
+        by, reason = clean(by), clean(reason, MAX_REASON_CHARS)
+        async with self._database.writing() as connection:
+            rows = await self._lock(connection, item_id)
+            item = await self._read(connection, item_id)
+            if item is not None:
+                _check(item, version)
+            if item is None or item.decided_at is None:
+                return item
+            key, at = rows[0].client_key, self._after(rows)
+            if item.scope == "run":
+                own = {item.id: "pending", **await _before(connection, [item.id], item.decided_at)}
+            else:
+                ids = [row.id for row in rows if (row.scope, row.decided_at) == (item.scope, item.decided_at)]
+                shared = await connection.scalar(_client_decision_before(key, item.decided_at)) or "pending"
+                await _decide(connection, ids, key, shared, at, by, reason, "client")
+                before = await _before(connection, ids, item.decided_at, "run")
+                own = {one: decision for one, decision in before.items() if decision != shared}
+            for status in sorted({*own.values()}):
+                ids = [one for one, decision in own.items() if decision == status]
+                await _decide(connection, ids, key, status, at + _DECIDED_LATER_S, by, reason, "run")
+            return await self._read(connection, item_id)
+
+    async def _lock(self, connection: AsyncConnection, item_id: str) -> Sequence[Any]:
+        """The item and those of the same content in the client's other runs: nobody else decides on them until the transaction ends."""
+        same_content = select(table.c.client_key).where(table.c.id == clean(item_id)).scalar_subquery()
+        rows = select(table.c.id, table.c.client_key, table.c.scope, table.c.decided_at).where(table.c.client_key == same_content)
+        return (await connection.execute(rows.order_by(table.c.id).with_for_update())).all()
+
+    def _after(self, rows: Sequence[Any]) -> float:
+        """Now, but later than what was decided on any of these."""
+        return max(self._clock(), *(float(row.decided_at or 0.0) + _DECIDED_LATER_S for row in rows))
 
     async def get(self, item_id: str, *, content: bool = True) -> QuarantineItem | None:
         """The item, with its bytes if asked for. Raises `StoreUnavailable`."""
@@ -178,8 +211,39 @@ async def _decide(
         await add_decisions(connection, [(row.id, row.version) for row in changed], status, at, by, reason, scope, client_key)
 
 
+def _check(item: QuarantineItem, version: int | None) -> None:
+    """Raises `Conflict` where somebody has decided since the item had this version."""
+    if version is None or version == item.version:
+        return
+    since = {"": "nobody has decided on it", "pending": f"{item.decided_by} has taken a decision on it back"}
+    said = since.get(item.status if item.decided_by else "", f"{item.decided_by} has {item.status} it since")
+    raise Conflict(f"{said}: it has version {item.version}, not {version}", param="version")
+
+
+async def _before(connection: AsyncConnection, ids: Sequence[str], at: float, scope: Scope | None = None) -> dict[str, str]:
+    """By item, what was decided before the decision of this time, where there is something and it has this scope."""
+    found: dict[str, Any] = {}
+    trail, over = trail_table.c, set[str]()
+    for start in range(0, len(ids), _HASHES_A_QUERY):
+        query = select(trail.subject, trail.decision, trail.scope, trail.decided_at)
+        query = query.where(trail.subject.in_(ids[start : start + _HASHES_A_QUERY])).order_by(trail.number)
+        for row in await connection.execute(query):  # by number: who follows a decision for the client has its time, which may be earlier
+            if row.decided_at == at:
+                over.add(row.subject)
+            elif row.subject not in over:
+                found[row.subject] = row
+    return {subject: row.decision for subject, row in found.items() if scope in (None, row.scope)}
+
+
+def _client_decision_before(client_key: str, at: float) -> Select[Any]:
+    """What was decided last for all of the client's runs before this time."""
+    trail = trail_table.c
+    earlier = trail.client_key == client_key, trail.scope == "client", trail.decided_at < at
+    return select(trail.decision).where(*earlier).order_by(trail.decided_at.desc(), trail.id).limit(1)
+
+
 def _decided_for_all(client_keys: Sequence[str]) -> Select[Any]:
-    """For each key the newest decision for all of the client's runs, as the item on which it was made.
+    """For each key the newest decision for all of the client's runs, as the item on which it was made; none where it was taken back.
 
     The trail tells, since the item itself may have been decided anew for its own run.
     """
@@ -195,7 +259,11 @@ def _decided_for_all(client_keys: Sequence[str]) -> Select[Any]:
         "decision_reason": ranked.c.reason,
     }
     fields = [ruling[column.name].label(column.name) if column.name in ruling else column for column in _LISTED]
-    return select(*fields, table.c.client_key).join(ranked, ranked.c.subject == table.c.id).where(ranked.c.place == 1)
+    return (
+        select(*fields, table.c.client_key)
+        .join(ranked, ranked.c.subject == table.c.id)
+        .where(ranked.c.place == 1, ranked.c.decision != "pending")
+    )
 
 
 def _rank(item: QuarantineItem) -> tuple[bool, float]:

@@ -19,6 +19,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import sqlite3
 import time
 import uuid
 from collections.abc import Callable
@@ -29,6 +30,7 @@ from sqlalchemy import Column, ColumnElement, Table, delete, func, or_, select, 
 
 from proxy.errors import StoreUnavailable
 from proxy.ports.background import RepeatedTask
+from proxy.store import drivers
 from proxy.store.database import Database
 from proxy.store.memory import Memory
 from proxy.store.rollups import Rollups, touch
@@ -73,6 +75,7 @@ _UNDECIDED_SHARE = 0.5
 _SHRINK_TO = 0.9
 """Part of the limit that is left when the size was passed, so that not every round has to delete."""
 _VACUUM_PAGES = 1000
+_EMPTYING_TRIES = 250
 _LIVE_ROWS = text("SELECT n_live_tup FROM pg_stat_all_tables WHERE relid = to_regclass(:name)")
 _NOBODY_DECIDED = quarantine.c.status == "pending"
 _TABLES: tuple[tuple[Table, Column[float]], ...] = (
@@ -166,6 +169,7 @@ class Retention:
             await self._rollups.forget(cutoff)
         if deleted and self._database.is_sqlite:
             await self._give_pages_back()
+            await self._empty_log()
         return deleted
 
     async def _now(self) -> float:
@@ -309,4 +313,15 @@ class Retention:
                 after = int((await connection.exec_driver_sql("PRAGMA freelist_count")).scalar_one())
             if after == 0 or after >= before:
                 return
+            await asyncio.sleep(_BETWEEN_BATCHES_S)
+
+    async def _empty_log(self) -> None:
+        """SQLite's write-ahead log has what was deleted. Where somebody always reads or writes, its room is soon written over anyway."""
+        file = self._database.file
+        for _ in range(_EMPTYING_TRIES if file is not None else 0):
+            try:
+                if await asyncio.to_thread(drivers.empty_log, str(file)):
+                    return
+            except sqlite3.Error as error:
+                raise StoreUnavailable(str(error)) from error
             await asyncio.sleep(_BETWEEN_BATCHES_S)

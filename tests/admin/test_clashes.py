@@ -126,6 +126,21 @@ async def test_a_resolution_can_be_changed_and_both_are_shown(start: Start) -> N
     assert [("keep_newer", "policy"), ("keep_older", "admin")] == [(d["decision"], d["decided_by"]) for d in answer.json["decisions"]]
 
 
+async def test_who_resolves_what_has_changed_since_is_told_and_nothing_changes(start: Start) -> None:
+    async with start() as proxy:
+        (clash,) = await put(proxy, {})
+        path = f"{PATH}/{clash.id}/resolve"
+        first = await proxy.post({**NEWER, "by": "Ann", "version": 0}, path)
+        late = await proxy.post({"resolution": "keep_older", "by": "Bob", "version": 0}, path)
+        twice = await proxy.post({**NEWER, "by": "Ann", "version": 0}, path)
+        again = await proxy.post({"resolution": "dismiss", "by": "Bob", "version": 1}, path)
+        counters = (await proxy.get("/groundwire/v1/metrics")).json["counters"]
+    assert (200, (409, "conflict", "version"), 200, 200) == (first.status, error(late), twice.status, again.status)
+    assert "Ann has resolved it since: it has version 1, not 0" == late.json["error"]["message"]
+    assert ("keep_newer", ["keep_newer", "dismiss"]) == (twice.json["resolution"], [d["decision"] for d in again.json["decisions"]])
+    assert 2 == counters["clashes.operator_resolved_count"]
+
+
 NO_RESOLUTIONS = [
     (b"{", None),
     ({}, "resolution"),

@@ -187,6 +187,18 @@ async def test_what_a_stage_has_rejected_can_be_approved(start: Start) -> None:
     assert [("rejected", "policy"), ("approved", "admin")] == [(d["decision"], d["decided_by"]) for d in answer.json["decisions"]]
 
 
+async def test_a_decision_for_all_runs_that_is_taken_back_leaves_each_as_it_was(start: Start) -> None:
+    async with start() as proxy:
+        own, other = await put(proxy, {"hash": "h"}, {"hash": "h", "run_id": "s"})
+        await proxy.post(WHY, f"{PATH}/{own.id}/approve")
+        await proxy.post({**WHY, "by": "Bob", "scope": "client"}, f"{PATH}/{other.id}/reject")
+        answer = await proxy.post({"by": "Ann", "version": 1}, f"{PATH}/{other.id}/undo")
+        late = await proxy.post({"by": "Ann", "version": 1}, f"{PATH}/{other.id}/undo")
+        runs = [await status_for_the_stage(proxy, own, run=run) for run in ("r", "s", "another")]
+    assert (200, "pending", "takes back: rejected by Bob") == (answer.status, *(answer.json[n] for n in ("status", "decision_reason")))
+    assert (["approved", "pending", None], (409, "conflict", "version")) == (runs, error(late))
+
+
 @pytest.mark.parametrize(("scope", "expected"), [("run", None), ("client", "approved")])
 async def test_a_decision_goes_as_far_as_its_scope(start: Start, scope: str, expected: str | None) -> None:
     async with start() as proxy:

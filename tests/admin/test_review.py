@@ -183,6 +183,17 @@ async def test_sorting_goes_on_behind_what_was_sorted(start: Start, monkeypatch:
     assert ([ids[0], ids[1], ids[1]], []) == (shown, older.all("a", rel="next"))
 
 
+async def test_a_word_that_is_sent_twice_is_counted_once(start: Start) -> None:
+    async with start() as proxy:
+        await keep(proxy, {"claims": sentences(1)})
+        one = (await proxy.get(API)).json["data"][0]
+        body = {name: one[name] for name in ("record_id", "stage", "place")} | {"said": "wrong"}
+        answers = [(await proxy.post(body | more, "/groundwire/v1/feedback")).status for more in ({"version": 0}, {"version": 0}, {})]
+        await proxy.post(body | {"said": "right"}, "/groundwire/v1/feedback")
+        counters = (await proxy.get("/groundwire/v1/metrics")).json["counters"]
+    assert ([200] * 3, 1, 1) == (answers, counters["feedback.wrong_count"], counters["feedback.right_count"])
+
+
 async def test_the_api_lists_what_waits_page_by_page_and_the_word_takes_it_out(start: Start) -> None:
     async with start() as proxy:
         await keep(proxy, *({"claims": sentences(number)} for number in range(130)))

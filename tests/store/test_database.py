@@ -96,6 +96,15 @@ async def test_sqlite_is_set_up_for_several_workers(tmp_path: Path) -> None:
     assert found == ["wal", 1, 1, 2, 4000]
 
 
+def test_sqlite_overwrites_what_is_deleted_however_it_was_built() -> None:
+    connection = sqlite3.connect(":memory:")
+    connection.execute("PRAGMA secure_delete = OFF")  # as python.org's is
+    drivers.set_up_connection(connection, 100)
+    found = connection.execute("PRAGMA secure_delete").fetchone()
+    connection.close()
+    assert (1,) == found
+
+
 async def test_a_missing_folder_is_a_problem_until_it_is_there(tmp_path: Path) -> None:
     database = Database(f"sqlite:///{tmp_path / 'later' / 'x.db'}")
     await database.start()

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 
-from proxy.errors import StoreUnavailable
+from proxy.errors import Conflict, StoreUnavailable
 from proxy.ports import QuarantineItem
 from proxy.store.database import Database, StoreRejected
 from proxy.store.quarantine import DatabaseQuarantine, item_id
@@ -362,6 +362,78 @@ async def test_runs_put_and_decided_at_once_end_with_one_decision(url: str) -> N
         runs = [f"{kind}{n}" for kind in "rs" for n in range(4)] + ["new"]
         assert 1 == len({await status(workers[n % 2], run) for n, run in enumerate(runs)})
         assert [4] * 4 == [len(await workers[0].trail(key)) for key in ids]
+
+
+# ---- taken back ----
+
+
+async def take_back(store: DatabaseQuarantine, item: QuarantineItem, by: str = "eve") -> QuarantineItem | None:
+    now = await store.get(item.id)
+    assert now is not None
+    return await store.take_back(item.id, by=by, reason="a mistake", version=now.version)
+
+
+async def test_a_decision_for_the_client_that_is_taken_back_leaves_each_run_as_it_was(database: Database) -> None:
+    store = DatabaseQuarantine(database)
+    first, approved, waiting, later = [await store.put(made(run_id=run)) for run in ("r1", "r2", "r3", "r4")]
+    await store.decide(first.id, "rejected", by="ann")
+    await store.decide(approved.id, "approved", by="ann")
+    await store.decide(waiting.id, "rejected", by="bob", scope="client")
+    await store.decide(later.id, "approved", by="cem")
+    await take_back(store, waiting)
+    runs = ("r1", "r2", "r3", "r4", "never seen")
+    assert ["rejected", "approved", "pending", "approved", None] == [await status(store, run) for run in runs]
+    assert "pending" == (await store.put(made(run_id="r5"))).status
+    assert ["approved", "rejected", "pending", "approved"] == [d.decision for d in await store.trail(approved.id)]
+
+
+async def test_what_was_decided_for_the_client_before_counts_again(database: Database) -> None:
+    store = DatabaseQuarantine(database)
+    first, second = [await store.put(made(run_id=run)) for run in ("r1", "r2")]
+    await store.decide(first.id, "approved", by="ann", scope="client")
+    await store.decide(second.id, "rejected", by="bob", scope="client")
+    await take_back(store, first)
+    assert ["approved", "approved", "approved"] == [await status(store, run) for run in ("r1", "r2", "never seen")]
+    await take_back(store, second)  # that was a mistake, too
+    assert ["rejected", "rejected", "rejected"] == [await status(store, run) for run in ("r1", "r2", "never seen")]
+
+
+async def test_what_a_stage_had_decided_counts_again(database: Database) -> None:
+    now = 1.0
+    store = DatabaseQuarantine(database, clock=lambda: now)
+    kept = await store.put(made(run_id="r1"))
+    await store.decide(kept.id, "approved", by="ann", scope="client")
+    now = 2.0
+    await store.put(made(run_id="r2", status="rejected"))
+    await take_back(store, kept)
+    assert ["pending", "rejected"] == [await status(store, run) for run in ("r1", "r2")]
+
+
+async def test_a_decision_for_one_run_is_taken_back_there_alone(database: Database) -> None:
+    store = DatabaseQuarantine(database)
+    kept, other = [await store.put(made(run_id=run)) for run in ("r1", "r2")]
+    await store.decide(other.id, "approved", by="ann", scope="client")
+    await store.decide(kept.id, "rejected", by="bob")
+    taken = await take_back(store, kept)
+    assert ["approved", "approved"] == [await status(store, run) for run in ("r1", "r2")]
+    assert ("run", "eve", "a mistake") == (taken and taken.scope, taken and taken.decided_by, taken and taken.decision_reason)
+
+
+async def test_what_was_decided_anew_is_not_taken_back(database: Database) -> None:
+    store = DatabaseQuarantine(database)
+    kept = await store.put(made())
+    assert (None, "pending") == (
+        await store.take_back("qr_none", by="eve", reason="", version=0),
+        (await take_back(store, kept) or kept).status,
+    )
+    with pytest.raises(Conflict, match="nobody has decided on it: it has version 0, not 7"):
+        await store.decide(kept.id, "approved", by="ann", version=7)
+    await store.decide(kept.id, "approved", by="ann")
+    with pytest.raises(Conflict, match="ann has approved it since: it has version 1, not 0"):
+        await store.take_back(kept.id, by="eve", reason="", version=0)
+    await take_back(store, kept)
+    with pytest.raises(Conflict, match="eve has taken a decision on it back: it has version 2, not 1"):
+        await store.decide(kept.id, "rejected", by="bob", version=1)
 
 
 # ---- lists ----

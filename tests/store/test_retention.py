@@ -66,6 +66,17 @@ async def test_sqlite_gives_the_room_back(tmp_path: Path) -> None:
             assert int((await connection.exec_driver_sql("PRAGMA page_count")).scalar_one()) < 100
 
 
+async def test_no_file_has_what_was_deleted(tmp_path: Path) -> None:
+    async with opened(f"sqlite:///{tmp_path / 'x.db'}") as database:
+        writer = RecordWriter(database, CountingCounters())
+        for n in range(200):
+            writer.submit(make_record(n, request_body=b'{"content": "%s"}' % (b"Gustav " if n < 150 else b"Berta ") * (n % 50 + 1)))
+        await writer.flush()
+        await Retention(database, days=1, clock=lambda: 1_700_000_150.0 + _DAY_S).run_once()
+        left = b"".join(file.read_bytes() for file in tmp_path.iterdir())
+    assert (False, True) == (b"Gustav" in left, b"Berta" in left)
+
+
 async def test_it_runs_by_itself_and_survives_a_store_that_is_away() -> None:
     retention = Retention(Database("sqlite://"))
     retention.start()
