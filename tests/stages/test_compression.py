@@ -279,6 +279,15 @@ async def test_a_target_that_cannot_be_met_is_a_warning_with_advice() -> None:
     assert "failed-kept-original" != (report(exchange).reason)
 
 
+@pytest.mark.parametrize("asked", [8170, 8192, 10_000])
+async def test_no_compression_makes_room_for_an_answer_as_long_as_the_window(asked: int) -> None:
+    ports = make_ports()
+    exchange = make_exchange(sized(3000), max_tokens=asked)
+    await Budget(BudgetOptions(), ports).on_request(exchange)
+    assert await Compression(CompressionOptions(), ports).on_request(exchange) is None
+    assert ("below-threshold", True) == (report(exchange).reason, exchange.messages is exchange.original.messages)
+
+
 async def test_a_target_that_is_missed_by_a_prompt_with_room_again_is_for_the_record() -> None:
     counters = CountedNames()
     verdict, exchange = await compressed([said("system", 3000), *turns(15, 225)[1:]], make_ports(counters=counters), target=0.2)

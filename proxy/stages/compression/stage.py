@@ -24,6 +24,7 @@ from proxy.context.summaries.summariser import Summariser
 from proxy.errors import StoreUnavailable
 from proxy.exchange import CompressionResult as Report
 from proxy.exchange import ContextUse, Exchange, Facts, Request, ToolCall, Verdict, VerdictView
+from proxy.exchange.facts import reserve_limit
 from proxy.language.amounts import NONE, many
 from proxy.offloop import run_in_thread_if_large
 from proxy.ports import Ports
@@ -73,6 +74,8 @@ COUNTERS = {
 }
 
 
+_STAYS = ("system_instructions", "current_query")
+"""Components that no compression shortens."""
 BELOW, WAITS = "below-threshold", "waits-until-it-pays"
 """Why a prompt was not compressed."""
 SMALL_BYTES = 16_384
@@ -165,7 +168,10 @@ class Compression(Stage[CompressionOptions]):
 
     def _limits(self, exchange: Exchange, use: ContextUse) -> CompressionThresholds:
         options, reserve = self.options, exchange.facts.output_reserve_tokens or 0
-        return thresholds(use.window_tokens or 0, reserve, options.at, options.aggressive_at, options.target)
+        window = use.window_tokens or 0
+        if reserve + sum(use.components.get(name, 0) for name in _STAYS) > window:  # no compression makes room for such an answer
+            reserve = min(reserve, reserve_limit(window))
+        return thresholds(window, reserve, options.at, options.aggressive_at, options.target)
 
     def _waits(self, exchange: Exchange, use: ContextUse, limits: CompressionThresholds) -> bool:
         """Whether a prompt that passes `at`, and still fits, is left alone, since its cut would not pay soon enough."""
