@@ -327,6 +327,24 @@ async def test_what_another_worker_stored_first_is_sent() -> None:
     assert theirs == exchange.messages[1]
 
 
+@pytest.mark.parametrize("strategies", [("summarize",), ("archive",)])
+async def test_a_client_that_goes_back_to_an_earlier_message_keeps_what_it_asks(strategies: tuple[str, ...]) -> None:
+    ports, talk, options = make_ports(), turns(40, 40, 100), {"strategies": strategies, "target": 0.2}
+    _, whole = await compressed(talk, ports, **options)
+    assert strategies == report(whole).strategies
+    for end in range(3, len(talk)):
+        if talk[end - 1]["role"] in ("user", "tool"):
+            _, again = await compressed(talk[:end], ports, **options)
+            question = [message for message in talk[:end] if message["role"] == "user"][-1]
+            assert (True, True) == (question in again.messages, talk[end - 1] in again.messages), end
+
+
+async def test_results_before_a_users_word_that_the_model_has_not_read_stay() -> None:
+    unread = [*step("new", 100), said("user", 20, "reminder")]
+    _, exchange = await compressed([*sized(7500), *unread])
+    assert exchange.messages[-3:] == unread
+
+
 async def test_another_model_or_policy_has_its_own_compaction() -> None:
     ports: Any = make_ports()
     messages = turns(15, 225)
