@@ -12,7 +12,7 @@ from proxy.context.archive import references_in
 from proxy.context.summaries import summary_text
 from proxy.errors import StoreUnavailable
 from proxy.exchange import CompressionResult as Report
-from proxy.exchange import Exchange, Message, Verdict
+from proxy.exchange import Evidence, Exchange, Message, Verdict
 from proxy.ports import ModelInfo, Ports
 from proxy.stages.budget import Budget, BudgetOptions
 from proxy.stages.compression import Compression, CompressionOptions
@@ -97,6 +97,15 @@ async def test_what_the_answers_reserve_would_refuse_is_compressed_earlier() -> 
     _, exchange = await compressed(sized(4600), reserve=2048, ports=make_ports(tokens=WordCounter(6000)))
     assert ("summarize",) == report(exchange).strategies
     assert words(exchange) <= 4500 * 0.75
+
+
+async def test_room_is_made_for_passages_that_join_the_prompt_later() -> None:
+    ports, exchange = make_ports(), make_exchange(sized(5600))
+    exchange.passages = (Evidence("word " * 1500, source="s"),)
+    await Budget(BudgetOptions(reserve_output_tokens=1024), ports).on_request(exchange)
+    await Compression(CompressionOptions(), ports).on_request(exchange)
+    assert ("summarize",) == report(exchange).strategies
+    assert words(exchange) + 1500 + 1024 < 8192
 
 
 async def test_an_unknown_window_is_said_and_nothing_done() -> None:
