@@ -55,6 +55,8 @@ class ModelInfo(Struct, frozen=True):
     """For input that the provider read from its cache; None where the list names no price of its own for it."""
     written_usd_per_token: float | None = None
     """For input that it wrote to its cache; None where the list names no price of its own for it."""
+    answers_beside_window: bool = False
+    """Whether the window is the prompt's alone: the provider has room of its own for the answer."""
 
     @property
     def exact(self) -> bool:

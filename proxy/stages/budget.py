@@ -49,7 +49,12 @@ class BudgetOptions(StageOptions, frozen=True, kw_only=True):
         Meta(description="context window in tokens; auto takes the model's own, from the bundled list or config.yaml"),
     ] = "auto"
     reserve_output_tokens: Annotated[
-        int, Meta(ge=0, description="tokens kept free for the answer; a larger max_tokens of the request counts instead")
+        int,
+        Meta(
+            ge=0,
+            description="tokens of the window kept free for the answer; the request's max_tokens counts instead where it has one, and "
+            "nothing is kept free of a window that is the prompt's alone (Gemini, most of GPT-5)",
+        ),
     ] = 1024
     warn_at: Annotated[Share, Meta(description="share of the window from which a request is a warning")] = 0.70
     compress_at: Annotated[Share, Meta(description="share from which the prompt should be compressed")] = 0.80
@@ -145,6 +150,8 @@ class Budget(Stage[BudgetOptions]):
 
     def _reserve(self, exchange: Exchange, use: ContextUse) -> int:
         model = self.ports.tokens.model(exchange.model)
+        if model.answers_beside_window and self.options.window == "auto":
+            return 0
         return output_reserve(exchange.wants.max_output_tokens, model, self.options.reserve_output_tokens, use.window_tokens)
 
     def _judge(self, use: ContextUse, reserve: int, compressed: CompressionResult) -> Verdict:

@@ -97,6 +97,18 @@ def test_a_name_finds_its_encoding_and_window(name: str, encoding: str, window: 
     assert (encoding, window) == (found.encoding, found.window_tokens)
 
 
+@pytest.mark.parametrize(
+    "name", ["gpt-5", "azure/gpt-5-mini", "gpt-5.2-2025-12-11", "gpt-5.6", "gemini-2.5-pro", "gemini/gemini-2.5-flash"]
+)
+def test_some_windows_are_the_prompts_alone(name: str) -> None:
+    assert COUNTER.model(name).answers_beside_window
+
+
+@pytest.mark.parametrize("name", ["gpt-4o", "gpt-5-chat-latest", "gpt-5-pro", "gpt-5.5", "o3", "claude-sonnet-4-5", "my-model", "nobody"])
+def test_other_windows_are_for_prompt_and_answer(name: str) -> None:
+    assert not COUNTER.model(name).answers_beside_window
+
+
 @pytest.mark.parametrize("name", ["claude-sonnet-4-5", "anthropic/claude-sonnet-4-5", "gemini/gemini-2.5-pro", "mistral/mistral-small"])
 def test_a_model_without_public_tokenizer_is_never_exact(name: str) -> None:
     assert not COUNTER.model(name).exact

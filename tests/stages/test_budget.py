@@ -1,7 +1,9 @@
+from contextlib import nullcontext
 from typing import Any
 
 import msgspec
 import pytest
+from msgspec.structs import replace
 
 from proxy.errors import ContextLengthExceeded
 from proxy.exchange import ContextUse, Exchange, Verdict
@@ -122,6 +124,24 @@ def test_allocations_may_not_pass_the_window() -> None:
 @pytest.mark.parametrize(("asked", "reserve", "expected"), [(None, 1024, 1024), (50, 1024, 50), (None, 5000, 2048)])
 def test_room_for_the_answer(asked: int | None, reserve: int, expected: int) -> None:
     assert expected == output_reserve(asked, MODEL, reserve, 8192)
+
+
+class PromptWindows(WordCounter):
+    """Models that have room of their own for an answer."""
+
+    def model(self, name: str) -> ModelInfo:
+        return replace(super().model(name), answers_beside_window=True)
+
+
+@pytest.mark.parametrize(
+    ("window", "used", "refused"), [("auto", 1000, False), ("auto", 1001, True), (1000, 500, False), (1000, 501, True)]
+)
+async def test_an_answer_that_has_room_of_its_own_takes_none_of_the_models_window(window: Any, used: int, refused: bool) -> None:
+    stage = Budget(BudgetOptions(window=window), make_ports(tokens=PromptWindows(1000)))
+    exchange = make_exchange(words(used), max_tokens=500)
+    await stage.on_request(exchange)
+    with pytest.raises(ContextLengthExceeded) if refused else nullcontext():
+        await stage.on_forward(exchange)
 
 
 def test_the_reserve_stays_within_what_the_model_can_say() -> None:

@@ -12,7 +12,7 @@ from proxy.context.archive import references_in
 from proxy.context.summaries import summary_text
 from proxy.errors import StoreUnavailable
 from proxy.exchange import CompressionResult as Report
-from proxy.exchange import Exchange, Message, Verdict
+from proxy.exchange import Evidence, Exchange, Message, Verdict
 from proxy.ports import ModelInfo, Ports
 from proxy.stages.budget import Budget, BudgetOptions
 from proxy.stages.compression import Compression, CompressionOptions
@@ -97,6 +97,15 @@ async def test_what_the_answers_reserve_would_refuse_is_compressed_earlier() -> 
     _, exchange = await compressed(sized(4600), reserve=2048, ports=make_ports(tokens=WordCounter(6000)))
     assert ("summarize",) == report(exchange).strategies
     assert words(exchange) <= 4500 * 0.75
+
+
+async def test_room_is_made_for_passages_that_join_the_prompt_later() -> None:
+    ports, exchange = make_ports(), make_exchange(sized(5600))
+    exchange.passages = (Evidence("word " * 1500, source="s"),)
+    await Budget(BudgetOptions(reserve_output_tokens=1024), ports).on_request(exchange)
+    await Compression(CompressionOptions(), ports).on_request(exchange)
+    assert ("summarize",) == report(exchange).strategies
+    assert words(exchange) + 1500 + 1024 < 8192
 
 
 async def test_an_unknown_window_is_said_and_nothing_done() -> None:
@@ -279,6 +288,15 @@ async def test_a_target_that_cannot_be_met_is_a_warning_with_advice() -> None:
     assert "failed-kept-original" != (report(exchange).reason)
 
 
+@pytest.mark.parametrize("asked", [8170, 8192, 10_000])
+async def test_no_compression_makes_room_for_an_answer_as_long_as_the_window(asked: int) -> None:
+    ports = make_ports()
+    exchange = make_exchange(sized(3000), max_tokens=asked)
+    await Budget(BudgetOptions(), ports).on_request(exchange)
+    assert await Compression(CompressionOptions(), ports).on_request(exchange) is None
+    assert ("below-threshold", True) == (report(exchange).reason, exchange.messages is exchange.original.messages)
+
+
 async def test_a_target_that_is_missed_by_a_prompt_with_room_again_is_for_the_record() -> None:
     counters = CountedNames()
     verdict, exchange = await compressed([said("system", 3000), *turns(15, 225)[1:]], make_ports(counters=counters), target=0.2)
@@ -316,6 +334,24 @@ async def test_what_another_worker_stored_first_is_sent() -> None:
     ports.compactions.put = put
     _, exchange = await compressed(messages, ports)
     assert theirs == exchange.messages[1]
+
+
+@pytest.mark.parametrize("strategies", [("summarize",), ("archive",)])
+async def test_a_client_that_goes_back_to_an_earlier_message_keeps_what_it_asks(strategies: tuple[str, ...]) -> None:
+    ports, talk, options = make_ports(), turns(40, 40, 100), {"strategies": strategies, "target": 0.2}
+    _, whole = await compressed(talk, ports, **options)
+    assert strategies == report(whole).strategies
+    for end in range(3, len(talk)):
+        if talk[end - 1]["role"] in ("user", "tool"):
+            _, again = await compressed(talk[:end], ports, **options)
+            question = [message for message in talk[:end] if message["role"] == "user"][-1]
+            assert (True, True) == (question in again.messages, talk[end - 1] in again.messages), end
+
+
+async def test_results_before_a_users_word_that_the_model_has_not_read_stay() -> None:
+    unread = [*step("new", 100), said("user", 20, "reminder")]
+    _, exchange = await compressed([*sized(7500), *unread])
+    assert exchange.messages[-3:] == unread
 
 
 async def test_another_model_or_policy_has_its_own_compaction() -> None:

@@ -95,6 +95,17 @@ async def test_the_model_reads_back_what_left_its_prompt(start: Start) -> None:
     assert "question-3" in result["content"]
 
 
+async def test_a_long_chat_fits_with_the_passages_that_come_as_hints(start: Start) -> None:
+    passages = [{"content": said("user", 500, f"passage-{i}")["content"], "source": f"{i}.md"} for i in range(3)]
+    messages = growing(24)[-1]
+    async with start(policy=COMPRESS + "- faithful: {}\n") as proxy:
+        got = await proxy.post({"model": "gpt-4o", "messages": messages, "max_tokens": 2500, "groundwire": {"context": passages}})
+        record = await proxy.record(got)
+    assert 200 == got.status, got.json
+    assert 0.4 < record["detail"]["facts"]["context_before"]["used_tokens"] / 8192 < 0.8
+    assert got.headers["x-groundwire-compression"].startswith("summarize")
+
+
 async def test_what_was_compressed_is_in_headers_record_and_metrics(start: Start) -> None:
     async with start(policy=COMPRESS) as proxy:
         got = await sent(proxy, growing(40)[-1])

@@ -16,7 +16,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from proxy.context.archive import READ_ARCHIVE, read_archive_tool
-from proxy.context.conversation import MessageBlock, blocks_of, called_names, evidence_of
+from proxy.context.conversation import MessageBlock, blocks_of, called_names, evidence_of, last_user
 from proxy.context.lineage import turn_hashes
 from proxy.context.pieces import PREFERENCES, with_preferences
 from proxy.errors import StoreUnavailable
@@ -124,20 +124,23 @@ class Run(Struct, frozen=True):
 
 
 def recent_blocks_start(parts: Sequence[Part], keep: int) -> int:
-    """Where the last `keep` blocks begin, at least one; system messages are not counted."""
-    blocks = _spoken_blocks(parts)
-    return blocks[-min(max(keep, 1), len(blocks))].start if blocks else len(parts)
+    """Where the last `keep` blocks begin, at least one; system messages are not counted. Results that the model has not read stay, too."""
+    blocks = _spoken_blocks(messages_of(parts))
+    starts = [block.start for block in (*blocks[-max(keep, 1) :], *_unread(blocks))]
+    return min(starts, default=len(parts))
 
 
 def recent_messages_start(parts: Sequence[Part], keep: int) -> int:
-    """Where the last `keep` messages begin, or some before them where a block would be cut; at least one block stays."""
+    """Where the last `keep` messages begin, or some before them where a block would be cut; at least one block stays, and results that the
+    model has not read."""
+    blocks = _spoken_blocks(messages_of(parts))
     counted, start = 0, len(parts)
-    for block in reversed(_spoken_blocks(parts)):
+    for block in reversed(blocks):
         if counted and counted >= keep:
             break
         counted += block.end - block.start
         start = block.start
-    return start
+    return min([start, *(block.start for block in _unread(blocks))])
 
 
 def foldable_runs(
@@ -170,8 +173,23 @@ def _is_note(parts: Sequence[Part]) -> bool:
     return all(part.note for part in parts)
 
 
-def _spoken_blocks(parts: Sequence[Part]) -> list[MessageBlock]:
-    return [block for block in blocks_of(messages_of(parts)) if block.kind != "system"]
+def _spoken_blocks(messages: Sequence[Message]) -> list[MessageBlock]:
+    return [block for block in blocks_of(messages) if block.kind != "system"]
+
+
+def _unread(blocks: Sequence[MessageBlock]) -> list[MessageBlock]:
+    """Of the last turn of calls, where the assistant has said nothing behind it: the model has not read the results yet."""
+    last = next((block for block in reversed(blocks) if block.kind in ("assistant", "tools")), None)
+    return [last] if last is not None and last.kind == "tools" else []
+
+
+def _hides_what_is_asked(compaction: Compaction, original: Sequence[Message]) -> bool:
+    """Whether a message that it made stands for what the model is to answer: a client that went back to an earlier message, or another
+    conversation that began alike, ends where a longer one was folded."""
+    parts = place_pieces(compaction.pieces, original, compaction.length)
+    blocks = _spoken_blocks(original)
+    asked = {i for block in (*blocks[-1:], *_unread(blocks)) for i in range(block.start, block.end)} | {last_user(original)}
+    return any(part.made and not asked.isdisjoint(range(part.start, part.end)) for part in parts)
 
 
 Tokens = Callable[[Sequence[Message]], Awaitable[int]]
@@ -234,18 +252,22 @@ class CompactedPrompt(Struct, frozen=True):
 
 
 async def recall(exchange: Exchange, ports: Ports) -> CompactedPrompt:
-    """The exchange's messages with the longest stored compaction of their beginning in its place."""
+    """The exchange's messages with the longest stored compaction of their beginning in its place that leaves what is to be answered."""
     parts = await run_in_thread_if_large(exchange.original.quick_size, parts_of, exchange.messages, exchange.conversation)
     hashes = await run_in_thread_if_large(exchange.original.quick_size, _hashes, exchange)
     lengths = {digest: end for end, digest in hashes.items()}
-    try:
-        found = await ports.compactions.find(list(lengths), client=exchange.client)
-    except StoreUnavailable:
-        return CompactedPrompt(parts, problem=UNAVAILABLE)
-    if found is None or lengths.get(found.covers) != found.length:
-        return CompactedPrompt(parts)
-    with_it = apply_compaction(found, parts, exchange.conversation)
-    return CompactedPrompt(parts) if with_it is None else CompactedPrompt(with_it, found.length)
+    while lengths:
+        try:
+            found = await ports.compactions.find(list(lengths), client=exchange.client)
+        except StoreUnavailable:
+            return CompactedPrompt(parts, problem=UNAVAILABLE)
+        if found is None or lengths.get(found.covers) != found.length:
+            break
+        with_it = apply_compaction(found, parts, exchange.conversation)
+        if with_it is not None and not _hides_what_is_asked(found, exchange.conversation):
+            return CompactedPrompt(with_it, found.length)
+        lengths = {digest: end for digest, end in lengths.items() if end < found.length}
+    return CompactedPrompt(parts)
 
 
 async def store(exchange: Exchange, ports: Ports, parts: Sequence[Part], known: CompactedPrompt) -> CompactedPrompt:
@@ -269,7 +291,9 @@ async def store(exchange: Exchange, ports: Ports, parts: Sequence[Part], known: 
     if stored.covers != compaction.covers:
         return CompactedPrompt(parts)
     as_stored = apply_compaction(stored, parts_of(exchange.messages, original), original)
-    return CompactedPrompt(parts if as_stored is None else as_stored, stored.length)
+    if as_stored is None or _hides_what_is_asked(stored, original):
+        as_stored = list(parts)
+    return CompactedPrompt(as_stored, stored.length)
 
 
 async def send(exchange: Exchange, parts: Sequence[Part]) -> None:

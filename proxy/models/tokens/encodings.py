@@ -81,6 +81,19 @@ def encoding_of(name: str) -> str | None:
     return next((encoding for names, encoding in _FAMILIES if names.fullmatch(base)), None)
 
 
+_GEMINI = re.compile(r"(.*/)?gemini-")
+_PROMPT_AND_ANSWER = (400_000, 1_050_000)
+"""Whole windows of OpenAI's models of which the list has the longest prompt (https://platform.openai.com/docs/models): GPT-5's 272,000
+tokens of input stand beside 128,000 of output."""
+
+
+def _answers_beside_window(name: str, encoding: str | None, window: int | None, longest: int | None) -> bool:
+    """Whether the listed window is the longest prompt, beside which the longest answer fits, as Google has it for each of its models."""
+    if _GEMINI.match(name):
+        return True
+    return encoding is not None and (window or 0) + (longest or 0) in _PROMPT_AND_ANSWER
+
+
 def spellings(name: str) -> Iterator[str]:
     """Names to look up, in order: as given, without its prefixes from the left, and each of these without fine-tune and date."""
     rest = name
@@ -117,10 +130,12 @@ class Catalogue:
     def _find(self, name: str) -> ModelInfo:
         names = list(dict.fromkeys(spellings(name)))
         listed = self.bundled()
-        window, longest, *prices = next((listed[n] for n in names if n in listed), (None,) * 6)
+        entry: Entry = next((listed[n] for n in names if n in listed), (None, None, None, None, None, None))
+        window, longest, prices = entry[0], entry[1], entry[2:]
         settings = next((self._models[n] for n in names if n in self._models), None)
         if settings is None:
-            return ModelInfo(name, window, longest, encoding_of(name), *prices)
+            encoding = encoding_of(name)
+            return ModelInfo(name, window, longest, encoding, *prices, _answers_beside_window(name, encoding, window, longest))
         return ModelInfo(name, settings.window, settings.max_output_tokens or longest, settings.encoding, *prices)
 
     def bundled(self) -> dict[str, Entry]:

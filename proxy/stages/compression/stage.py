@@ -18,12 +18,13 @@ from typing import Any
 from msgspec import UNSET, UnsetType
 
 from proxy.context.archive import READ_ARCHIVE, answer_from_archive, offer_archive
-from proxy.context.compaction.parts import CompactedPrompt, prompt_use, recall, send, store
+from proxy.context.compaction.parts import CompactedPrompt, prompt_use, recall, send, store, token_counter
 from proxy.context.lineage import turn_hashes
 from proxy.context.summaries.summariser import Summariser
 from proxy.errors import StoreUnavailable
 from proxy.exchange import CompressionResult as Report
 from proxy.exchange import ContextUse, Exchange, Facts, Request, ToolCall, Verdict, VerdictView
+from proxy.exchange.facts import reserve_limit
 from proxy.language.amounts import NONE, many
 from proxy.offloop import run_in_thread_if_large
 from proxy.ports import Ports
@@ -73,6 +74,10 @@ COUNTERS = {
 }
 
 
+_RULES_TOKENS = 400
+"""What the rules of the stage `faithful` take at most, in any language, also where it is an estimate: 250 in o200k."""
+_STAYS = ("system_instructions", "current_query")
+"""Components that no compression shortens."""
 BELOW, WAITS = "below-threshold", "waits-until-it-pays"
 """Why a prompt was not compressed."""
 SMALL_BYTES = 16_384
@@ -133,7 +138,7 @@ class Compression(Stage[CompressionOptions]):
         if before is None or before.window_tokens is None:
             exchange.facts.compression = Report(reason="skipped")
             return Verdict(self.name, "unchecked", detail={"reason": "skipped", "why": "the model's window is not known"})
-        limits = self._limits(exchange, before)
+        limits = await self._limits(exchange, before)
         options, allocations = self.options, exchange.facts.allocations or {}
         untouched = exchange.messages is exchange.original.messages
         if before.used_tokens < limits.target and untouched and not allocations:
@@ -160,12 +165,23 @@ class Compression(Stage[CompressionOptions]):
         before = exchange.facts.context_before
         if before is None or before.window_tokens is None or not self.needs_run_identity(exchange.original):
             return
-        if before.used_tokens < self._limits(exchange, before).target and not exchange.facts.allocations:
+        if before.used_tokens < (await self._limits(exchange, before)).target and not exchange.facts.allocations:
             await self._ages(exchange)
 
-    def _limits(self, exchange: Exchange, use: ContextUse) -> CompressionThresholds:
-        options, reserve = self.options, exchange.facts.output_reserve_tokens or 0
-        return thresholds(use.window_tokens or 0, reserve, options.at, options.aggressive_at, options.target)
+    async def _limits(self, exchange: Exchange, use: ContextUse) -> CompressionThresholds:
+        options, window = self.options, use.window_tokens or 0
+        reserve = (exchange.facts.output_reserve_tokens or 0) + await self._tokens_to_come(exchange)
+        if reserve + sum(use.components.get(name, 0) for name in _STAYS) > window:  # no compression makes room for such an answer
+            reserve = min(reserve, reserve_limit(window))
+        return thresholds(window, reserve, options.at, options.aggressive_at, options.target)
+
+    async def _tokens_to_come(self, exchange: Exchange) -> int:
+        """What a stage behind this one puts into the prompt: passages that stand in no message yet, and rules for answers from passages."""
+        if not exchange.passages:
+            return 0
+        given = [passage for passage in exchange.passages if passage.message_index is None]
+        shown = [{"role": "user", "content": f"### Passage [Source: {passage.source}]\n{passage.content}"} for passage in given]
+        return _RULES_TOKENS + await token_counter(exchange, self.ports)(shown)
 
     def _waits(self, exchange: Exchange, use: ContextUse, limits: CompressionThresholds) -> bool:
         """Whether a prompt that passes `at`, and still fits, is left alone, since its cut would not pay soon enough."""

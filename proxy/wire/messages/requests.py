@@ -222,9 +222,10 @@ def block_of(part: Block, before: Block | None) -> dict[str, Any] | None:
         text = part.get("text")
         if not isinstance(text, str) or not text.strip():
             return None
-        if before is not None and (before["type"] == "search_result" or isinstance(before.get("source"), Mapping)):
+        if before is not None and _is_passage(before):
             return _saying(before, text)
-        return {**(before or {}), **{key: value for key, value in part.items() if key != "passage"}}
+        stays = before if before is None or before["type"] == "text" else _mark_of(before)
+        return {**(stays or {}), **{key: value for key, value in part.items() if key != "passage"}}
     if part.get("type") == "image_url":
         image = part.get("image_url")
         return {"type": "image", "source": _source(str(image.get("url") if isinstance(image, Mapping) else image))}
@@ -234,6 +235,17 @@ def block_of(part: Block, before: Block | None) -> dict[str, Any] | None:
 def without_mark(block: Block) -> dict[str, Any]:
     """`block` as the stages see it: without what it tells the provider's cache."""
     return {key: value for key, value in block.items() if key != "cache_control"}
+
+
+def _mark_of(block: Block) -> dict[str, Any]:
+    """What `block` tells the provider's cache: all that stays of an image, a file or a call where a text takes its place."""
+    return {"cache_control": block["cache_control"]} if "cache_control" in block else {}
+
+
+def _is_passage(block: Block) -> bool:
+    """Whether it is a search result, or a document whose words stand in the request."""
+    source = block.get("source")
+    return block["type"] == "search_result" or (isinstance(source, Mapping) and source.get("type") in ("text", "content"))
 
 
 def _document(block: Block) -> dict[str, Any]:

@@ -121,8 +121,9 @@ class Rendering:
     def _with_content(self, item: int, content: str) -> msgspec.Raw:
         fields = self._fields(item)
         name, role = _content_field(fields), _loads(fields.get("role")) or "tool"
-        as_list = bytes(fields.get(name, b"")).startswith(b"[")
-        return self._encode_item(fields, name, [_new_part({"type": "text", "text": content}, role)] if as_list else content)
+        old = _loads(fields.get(name))
+        part = {"type": "text", "text": content}
+        return self._encode_item(fields, name, [_edited_part(part, old[0] if old else None, role)] if isinstance(old, list) else content)
 
     def _with_call(self, item: int, call: Mapping[str, Any]) -> msgspec.Raw:
         fields, new = self._fields(item), new_call(call)

@@ -191,6 +191,27 @@ def test_a_changed_passage_is_written_back_into_its_search_result() -> None:
     assert [{**found, "content": [text("It is 6.")]}, text("Q")] == sent(exchange)["messages"][0]["content"]
 
 
+@pytest.mark.parametrize("mark", [{}, MARK])
+@pytest.mark.parametrize(
+    "shown",
+    [
+        {"type": "image", "source": {"type": "base64", "media_type": "image/png", "data": "iVBO"}},
+        {"type": "document", "source": {"type": "base64", "media_type": "application/pdf", "data": "JVBE"}, "title": "T"},
+        {"type": "document", "source": {"type": "file", "file_id": "file_1"}},
+        {"type": "tool_reference", "tool_name": "read"},
+    ],
+)
+def test_a_text_in_place_of_an_image_or_a_file_is_a_text(shown: Any, mark: Any) -> None:
+    items = [
+        ASK["messages"][0],
+        {"role": "assistant", "content": [use("look")]},
+        {"role": "user", "content": [result([{**shown, **mark}])]},
+    ]
+    exchange = exchange_of({**ASK, "messages": items})
+    exchange.messages = [*exchange.messages[:-1], {**exchange.messages[-1], "content": "[archived look, 9B: …]"}]
+    assert result([{**text("[archived look, 9B: …]"), **mark}]) == sent(exchange)["messages"][-1]["content"][0]
+
+
 def test_results_that_the_proxy_adds_are_one_turn_of_the_users() -> None:
     exchange = exchange_of({**ASK, "tools": [tool("a")]})
     calls = [{"id": f"t{i}", "type": "function", "function": {"name": "find", "arguments": "{}"}} for i in (1, 2)]

@@ -290,6 +290,9 @@ def test_what_a_shell_said_is_read_and_edited_in_its_place() -> None:
     exchange.messages = [*exchange.messages[:2], with_spans(exchange.messages[2], [(5, 11, "")])]
     expected = {"stdout": "Fine.\nwarning", "stderr": "", "outcome": outcome}
     assert [user("Q"), call, {**said, "output": [expected]}] == rendered(exchange)["input"]
+    exchange.messages = [*exchange.messages[:2], {**exchange.messages[2], "content": "[archived shell, 30kB: …]"}]
+    expected = {"stdout": "[archived shell, 30kB: …]", "stderr": "", "outcome": outcome}
+    assert [user("Q"), call, {**said, "output": [expected]}] == rendered(exchange)["input"]
 
 
 def test_what_is_remembered_counts_as_much_as_what_is_sent() -> None:
