@@ -24,7 +24,7 @@ import msgspec
 from msgspec import Struct, field
 from sqlalchemy import select
 
-from proxy.admin.channels import Message, NotSent, send
+from proxy.admin.channels import Message, NotSent, Sending
 from proxy.admin.reports import WEEK_S
 from proxy.config.alerts import SHARES, STATES, WEEKDAYS, AlertSettings, RuleSettings, WeeklySettings
 from proxy.errors import StoreUnavailable
@@ -207,7 +207,7 @@ class Alerts:
         """
         self._settings, self._database, self._figures, self._counters = settings, database, figures, counters
         self._name, self._drift, self._page, self._clock = name, drift, page, clock
-        self._memory = Memory(database, "alerts")
+        self._memory, self._sending = Memory(database, "alerts"), Sending()
         self._looked_at = -math.inf
         """When it last looked at the figures, by `time.monotonic`."""
         self._row, self._own = _Row(), _Row()
@@ -391,9 +391,8 @@ class Alerts:
                     return "no report can be made here"
                 text, page = await self._page(letter.data["since"], letter.data["until"])
             subject = f"Groundwire: {letter.rule} {_SUBJECTS[letter.event]}" if letter.rule else text.partition("\n")[0]
-            await asyncio.to_thread(
-                send, channel, Message(id=letter.id, at=time.time(), subject=subject, text=text, data=letter.data, page=page)
-            )
+            message = Message(id=letter.id, at=time.time(), subject=subject, text=text, data=letter.data, page=page)
+            await self._sending.send(channel, message)
         except (NotSent, StoreUnavailable) as error:
             return str(error)
         except Exception as error:  # one that left here would keep what the other channels took from being noted: it would go out again

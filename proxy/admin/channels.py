@@ -1,4 +1,4 @@
-"""Where alerts go: a webhook with a signature, what takes Slack's messages, an SMTP server. Blocking: call `send` in a thread.
+"""Where alerts go: a webhook with a signature, what takes Slack's messages, an SMTP server. `send` blocks; `Sending` does not.
 
 In: a channel of config.yaml and a `Message`. Out: nothing, or `NotSent` with a reason that has no address and no secret in it.
 Redirects are not followed: the signature and the address, which may be a secret, go where the operator said and nowhere else.
@@ -6,6 +6,7 @@ Redirects are not followed: the signature and the address, which may be a secret
 
 from __future__ import annotations
 
+import asyncio
 import base64
 import binascii
 import hashlib
@@ -13,7 +14,9 @@ import hmac
 import http.client
 import smtplib
 import ssl
+import threading
 from collections.abc import Mapping
+from contextlib import suppress
 from email.message import EmailMessage
 from email.utils import formatdate
 from typing import Any
@@ -27,8 +30,8 @@ from proxy.config.alerts import Channel, EmailSettings, WebhookSettings
 from proxy.errors import GroundwireError
 from proxy.observe.logs import one_line
 
-TIMEOUT_S = 10.0
-"""For one try."""
+TIMEOUT_S, TRY_S = 10.0, 60.0
+"""For each answer of the other side, or a piece of one; and for one try."""
 _MAX_REASON_CHARS = 200
 
 
@@ -71,6 +74,45 @@ def send(channel: Channel, message: Message) -> None:
     except (OSError, http.client.HTTPException, smtplib.SMTPException, ValueError) as error:
         why = error.reason if isinstance(error, URLError) else error
         raise NotSent(one_line(_words(why))[:_MAX_REASON_CHARS]) from None
+
+
+class Sending:
+    """Tries, each in a thread that nobody waits for past `TRY_S`: who answers byte by byte, each of them in time, keeps neither the other
+    channels nor the end of the process waiting.
+    """
+
+    def __init__(self) -> None:
+        self._left: dict[Channel, threading.Thread] = {}
+        """By channel, the try that nobody waits for any more."""
+
+    async def send(self, channel: Channel, message: Message) -> None:
+        """One try, unless an earlier one still goes on. Raises what `send` does."""
+        if (left := self._left.get(channel)) is not None and left.is_alive():
+            raise NotSent("it has not ended its answer to an earlier try")
+        loop = asyncio.get_running_loop()
+        done: asyncio.Future[None] = loop.create_future()
+
+        def finish(error: Exception | None) -> None:
+            if not done.done():
+                done.set_exception(error) if error is not None else done.set_result(None)
+
+        def attempt() -> None:
+            problem: Exception | None = None
+            try:
+                send(channel, message)
+            except Exception as error:
+                problem = error
+            with suppress(RuntimeError):  # the loop has ended meanwhile
+                loop.call_soon_threadsafe(finish, problem)
+
+        trying = threading.Thread(target=attempt, name="alert", daemon=True)
+        trying.start()
+        try:
+            async with asyncio.timeout(TRY_S):
+                await done
+        except TimeoutError:
+            self._left[channel] = trying
+            raise NotSent(f"no whole answer within {TRY_S:g} s") from None
 
 
 def signature(secret: str, message_id: str, at: int, body: bytes) -> dict[str, str]:

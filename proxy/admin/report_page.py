@@ -15,7 +15,7 @@ from typing import Any
 from msgspec import Struct
 
 from proxy.admin.dashboard.panels import NO_FINDING, caught
-from proxy.admin.dashboard.rendering import render
+from proxy.admin.dashboard.rendering import render, run_path
 from proxy.admin.dashboard.summaries import in_words
 from proxy.admin.reports import Period, make_report
 from proxy.exchange import Usage
@@ -218,4 +218,4 @@ def advice(now: Mapping[str, Any]) -> Iterator[Advice]:
     if tools["requests"] >= _MIN_COUNT and (tools["average_offered"] or 0) > 30 and (tools["savings"] or 0) < _FEW_SAVED:
         yield Advice(f"{tools['average_offered']:.0f} tools a request, nearly all sent.", "Lower above or top_k of the stage tool_rag.")
     for run in now["runs"]["top"][:1] if now["runs"]["top"] and now["runs"]["top"][0]["failed"] >= _MIN_COUNT else ():
-        yield Advice(f"One run failed {run['failed']} times.", f"Its time line is at /dashboard/runs/{run['run_id']}.")
+        yield Advice(f"One run failed {run['failed']} times.", f"Its time line is at {run_path(run['run_id'])}.")

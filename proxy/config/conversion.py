@@ -7,6 +7,7 @@ gathers what is wrong with a file, for `proxy.config.settings` and `proxy.policy
 from __future__ import annotations
 
 import difflib
+import itertools
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -21,6 +22,8 @@ from msgspec import Struct
 from proxy.errors import ConfigError
 
 MAX_OPEN_BRACKETS = 100
+MAX_VALUES = 1_000_000
+"""Of one file: 50,000 client keys have as many."""
 
 
 def read_yaml(path: str | Path) -> Any:
@@ -32,9 +35,7 @@ def read_yaml(path: str | Path) -> Any:
     except UnicodeDecodeError as error:
         raise ConfigError(str(path), "", f"is not UTF-8 (byte {error.start})") from error
     try:
-        found = yaml.load(text, Loader=_Loader)  # noqa: S506 - a SafeLoader
-        _check_finite(found, ())
-        return found
+        return yaml.load(text, Loader=_Loader)  # noqa: S506 - a SafeLoader
     except yaml.MarkedYAMLError as error:
         mark = error.problem_mark
         where = f"line {mark.line + 1}, column {mark.column + 1}" if mark else ""
@@ -71,23 +72,40 @@ def yaml_lines(path: str | Path) -> dict[str, int]:
     return found
 
 
-def _check_finite(value: Any, above: tuple[int, ...]) -> None:
-    """Raises `RecursionError` for a value that holds itself."""
-    if not isinstance(value, dict | list):
-        return
-    if id(value) in above:
-        raise RecursionError
-    for item in value.values() if isinstance(value, dict) else value:
-        _check_finite(item, (*above, id(value)))
-
-
 class _Scanner(yaml.SafeLoader):
-    """A SafeLoader that refuses many open brackets: PyYAML's time grows with the square of their number."""
+    """A SafeLoader that refuses many open brackets, as PyYAML's time grows with the square of their number; and aliases that stand for too
+    much: nine short lines of them can stand for billions of values, which whoever walks through the file would meet one by one.
+    """
+
+    def get_single_node(self) -> yaml.Node | None:
+        """Raises `RecursionError` for a value that holds itself."""
+        root: yaml.Node | None = super().get_single_node()
+        if root is not None:
+            _count_values(root, {})
+        return root
 
     def fetch_flow_collection_start(self, token: type[yaml.Token]) -> None:
         if self.flow_level >= MAX_OPEN_BRACKETS:
             raise yaml.scanner.ScannerError(None, None, f"more than {MAX_OPEN_BRACKETS} open brackets", self.get_mark())
         super().fetch_flow_collection_start(token)
+
+
+def _count_values(node: yaml.Node, known: dict[yaml.Node, int]) -> int:
+    """Values of a node, those of an alias wherever it stands; `known` has the numbers of nodes that were met, 0 until they are counted.
+
+    Raises `RecursionError` for a value that holds itself, and `yaml.MarkedYAMLError`.
+    """
+    if node in known:
+        if not known[node]:
+            raise RecursionError
+        return known[node]
+    known[node], below = 0, getattr(node, "value", ())
+    children = itertools.chain.from_iterable(below) if isinstance(node, yaml.MappingNode) else below
+    count = 1 if isinstance(node, yaml.ScalarNode) else 1 + sum(_count_values(child, known) for child in children)
+    if count > MAX_VALUES:
+        raise yaml.composer.ComposerError(None, None, f"more than {MAX_VALUES} values, with those that aliases stand for", node.start_mark)
+    known[node] = count
+    return count
 
 
 class _Loader(_Scanner):

@@ -3,7 +3,7 @@
 There is no second path through the policy: a message becomes a request of `serve`, which is the application's own for HTTP, so that keys,
 limits, records, checks and the upstream's call are the same. This module has what HTTP leaves to the connection: who may open one, lanes
 (`proxy.wire.responses.socket`), what is remembered between responses, and how it ends. Close codes: 1012 where the server stops, 1003 for
-binary messages, 1009 for one that is too large, 1000 after an hour.
+binary messages, 1009 for one that is too large, 1008 where the client's key counts no more, 1000 after an hour.
 """
 
 from __future__ import annotations
@@ -13,9 +13,19 @@ import logging
 import time
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from contextlib import suppress
+from functools import partial
 from typing import Any
 
-from proxy.errors import InternalError, InvalidRequest, Overloaded, PolicyNotAllowed, ProxyError, RateLimited, UpstreamUnreachable
+from proxy.errors import (
+    InternalError,
+    InvalidApiKey,
+    InvalidRequest,
+    Overloaded,
+    PolicyNotAllowed,
+    ProxyError,
+    RateLimited,
+    UpstreamUnreachable,
+)
 from proxy.ledger import Holding
 from proxy.offloop import run_in_thread_if_large
 from proxy.ports.upstream import is_event_stream
@@ -53,6 +63,7 @@ class Opening(Handler):
         origin = origin_of(self._scope)
         if origin and not {origin, "*"} & set(self.origins):  # a browser lets any page read what comes over a WebSocket
             raise PolicyNotAllowed("pages of this origin may open no WebSocket here (cors.origins)")
+        self._known = partial(self._services.clients.identify, *self._credentials(headers.keys))
         self.accepted = True
 
     async def _conclude(self) -> None:
@@ -62,7 +73,7 @@ class Opening(Handler):
 
     def socket(self, serve: Serve, receive: Receive, send: Send, scope: Scope) -> ResponsesSocket:
         """The connection, of the client that opened it."""
-        return ResponsesSocket(serve, receive, send, scope, self._holding)
+        return ResponsesSocket(serve, receive, send, scope, self._holding, self._known)
 
     def _holding(self) -> Holding:
         holding = Holding(self._services.ledger)
@@ -84,9 +95,12 @@ class _Lane:
 class ResponsesSocket:
     """One connection."""
 
-    def __init__(self, serve: Serve, receive: Receive, send: Send, scope: Scope, holding: Callable[[], Holding]) -> None:
+    def __init__(
+        self, serve: Serve, receive: Receive, send: Send, scope: Scope, holding: Callable[[], Holding], known: Callable[[], str]
+    ) -> None:
+        """`known` raises `ProxyError` where the client may not ask any more: a key can end before its connection does."""
         self._serve, self._receive, self._send, self._scope = serve, receive, send, scope
-        self._holding = holding
+        self._holding, self._known = holding, known
         self._idle: Callable[[bool], None] = scope.get("extensions", {}).pop(IDLE, lambda idle: None)
         self._lanes: dict[str, _Lane] = {}
         self._tasks: set[asyncio.Task[None]] = set()
@@ -156,13 +170,16 @@ class ResponsesSocket:
         except (ProxyError, SocketRefused) as error:
             log.info("a message is refused: %s", error)
             await self.say(wire.error_of(error), lane)
-            if time.monotonic() > self._until:
+            if isinstance(error, InvalidApiKey):
+                await self._close_when_done(1008, "the key counts no more")
+            elif time.monotonic() > self._until:
                 await self._close_when_done(1000, "an hour is over")
 
     def _begin(self, create: Create, name: str, size: int) -> None:
         """Raises `ProxyError`, `SocketRefused`."""
         if self._closes is not None:
             raise Overloaded("the connection is closing: open another one")
+        self._known()
         if time.monotonic() > self._until:
             raise wire.connection_limit(int(MAX_AGE_S // 60))
         if len(self._tasks) >= MAX_WAITING:

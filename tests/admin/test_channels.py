@@ -8,7 +8,8 @@ from typing import Any
 
 import pytest
 
-from proxy.admin.channels import Message, NotSent, send, signature
+from proxy.admin import channels
+from proxy.admin.channels import Message, NotSent, Sending, send, signature
 from proxy.config.alerts import Channel, EmailSettings, SlackSettings, WebhookSettings
 from proxy.testing import ScriptedUpstream, reply
 from tests.smtp import MailSink
@@ -91,3 +92,28 @@ async def test_a_mail_server_that_refuses_everybody_is_said() -> None:
     async with MailSink(refuse=True) as sink:
         with pytest.raises(NotSent, match=r"^the mail server refuses every recipient$"):
             await sent(mail_to(sink.port))
+
+
+async def test_who_answers_byte_by_byte_is_waited_for_once_and_not_for_long(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(channels, "TRY_S", 0.5)
+    asked, over = 0, asyncio.Event()
+
+    async def answer(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        nonlocal asked
+        asked += 1
+        while not over.is_set():
+            writer.write(b"H")
+            await asyncio.sleep(0.01)
+        writer.close()
+
+    sending = Sending()
+    async with await asyncio.start_server(answer, "127.0.0.1", 0) as server, asyncio.timeout(10):
+        channel = SlackSettings(url=f"http://127.0.0.1:{server.sockets[0].getsockname()[1]}/")
+        for problem in (r"^no whole answer within 0\.5 s$", r"^it has not ended its answer to an earlier try$"):
+            with pytest.raises(NotSent, match=problem):
+                await sending.send(channel, MESSAGE)
+        async with ScriptedUpstream(reply(b"ok")) as sink:  # another one is not kept waiting
+            await sending.send(SlackSettings(url=sink.base_url), MESSAGE)
+        over.set()
+        await asyncio.to_thread(sending._left[channel].join)
+    assert 1 == asked

@@ -272,6 +272,25 @@ async def test_a_filtered_list_is_downloaded_for_a_spreadsheet_and_for_a_program
 
 
 @pytest.mark.parametrize(
+    ("said", "written"),
+    [
+        ("a;=1+1", "a;'=1+1"),
+        ("a\n@SUM(1)", "a\n'@SUM(1)"),
+        ('a;"=1+1;', "a;\"'=1+1;"),
+        ("＝1+1", "'＝1+1"),
+        ("\tx", "'\tx"),
+        ("a; well-known = 1+1", "a; well-known = 1+1"),
+    ],
+)
+async def test_no_part_of_a_text_becomes_a_formula_of_a_spreadsheet(start: Start, said: str, written: str) -> None:
+    async with start() as proxy, Browser(proxy) as browser:
+        await making.keep(proxy.app.database, [making.record(1, time.time(), run_id=said)])
+        table = await browser.get("/dashboard/exchanges/export?format=csv")
+    (row,) = csv.DictReader(io.StringIO(table.body.decode(), newline=""))
+    assert written == row["run_id"]
+
+
+@pytest.mark.parametrize(
     "path",
     [
         "/exchanges?verdict=lost",

@@ -120,6 +120,11 @@ async def test_what_clients_named_is_no_markup() -> None:
     assert "&lt;script&gt;" in html
 
 
+async def test_a_run_that_a_client_named_is_no_address_of_its_own() -> None:
+    text, _ = await page(*(record(i, "error", run_id="1 https://example.com/ 2") for i in range(20)))
+    assert "Its time line is at /dashboard/runs/1%20https%3A%2F%2Fexample.com%2F%202." in text
+
+
 async def test_savings_are_at_the_price_of_each_model_and_what_has_none_is_said() -> None:
     known, unknown = record(1, detail=counted(100, 80)), record(2, model="own-model", detail=counted(100, 80))
     _, html = await page(known, unknown)

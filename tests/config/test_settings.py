@@ -1,3 +1,4 @@
+from itertools import pairwise
 from pathlib import Path
 
 import pytest
@@ -9,6 +10,12 @@ BASE = """
 upstreams: {local: {kind: embedded}, openai: {kind: openai, base_url: "http://x/v1"}}
 routes: [{upstream: local, policy: p.yaml}]
 """
+
+BOMB = "a: &a [x, x, x, x, x, x, x, x, x, x]\n" + "".join(
+    f"{name}: &{name} [{', '.join([f'*{below}'] * 10)}]\n" for below, name in pairwise("abcdefghijkl")
+)
+"""Twelve lines that stand for 10^12 values."""
+MERGE_BOMB = BOMB.replace("[x, x, x, x, x, x, x, x, x, x]", "{x: y}").replace("[", "{<<: [").replace("]", "]}")
 
 
 def load(tmp_path: Path, text: str, **environ: str) -> Settings:
@@ -145,6 +152,8 @@ def test_a_default_may_hold_an_address(tmp_path: Path) -> None:
         ("[" * 1000, "line 1, column 101: not valid YAML: more than 100 open brackets"),
         ("- " * 1000, "nested too deeply, or an alias inside its own anchor"),
         ("a: &a [1, *a]\n", "nested too deeply, or an alias inside its own anchor"),
+        (BOMB, "line 6, column 4: not valid YAML: more than 1000000 values, with those that aliases stand for"),
+        (MERGE_BOMB, "line 7, column 12: not valid YAML: more than 1000000 values, with those that aliases stand for"),
         ("upstreams: {}\nroutes: []\n", "routes: at least one route is needed"),
         ("routes: []\n", "object missing required field `upstreams`"),
         ("", "expected `object`, got `null`"),

@@ -12,6 +12,7 @@ from typing import Any
 import aiohttp
 import pytest
 
+from proxy.limits import keyring
 from proxy.server import sockets
 from proxy.testing import hang, reply, stream
 from tests.conftest import Running, Start
@@ -388,6 +389,19 @@ async def test_a_key_opens_it_and_is_counted(start: Start) -> None:
     assert (429, "rate_limited") == (error["status"], error["error"]["code"])
     assert [("one", 429), ("one", 200)] == [(record["client"], record["status"]) for record in records[:2]]
     assert [("/responses", 401)] * 2 == [(record["path"], record["status"]) for record in records[2:]]
+
+
+async def test_it_ends_with_its_key(start: Start, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(keyring, "LOOK_S", 0.02)
+    async with start(numbered(1), store_options=", keys: true") as proxy:
+        key = (await proxy.post({"name": "ann"}, "/groundwire/v1/keys")).json["key"]
+        async with connected(proxy, authorization=f"Bearer {key}") as socket:
+            assert "response.completed" == (await socket.ask())[-1]["type"]
+            assert 200 == (await proxy.post({}, "/groundwire/v1/keys/ann/revoke")).status
+            async with asyncio.timeout(5):  # also what goes to no upstream is answered no more
+                while (end := (await socket.ask(generate=False))[-1])["type"] != "error":
+                    await asyncio.sleep(0.01)
+            assert (401, "invalid_api_key", 1008) == (end["status"], end["error"]["code"], await socket.closed())
 
 
 @pytest.mark.parametrize(("config", "status"), [("", 403), (KEYS, 403), (KEYS + "cors: {origins: ['https://page.example']}\n", 101)])

@@ -201,8 +201,10 @@ _COLUMNS = (
     *("status", "stream", "prompt_tokens_before", "prompt_tokens", "completion_tokens", "cost_usd", "duration_ms", "overhead_ms"),
     *("question", "answer"),
 )
-_FORMULA = ("=", "+", "-", "@", "\t", "\r")
-"""How a cell begins that a spreadsheet would run; https://owasp.org/www-community/attacks/CSV_Injection."""
+_FORMULA = re.compile(r'^(?=[\t\r])|((?:^|[;\t\r\n])"*)(?=[=+\-@＝＋－＠])')
+"""Where a cell begins that a spreadsheet would run, also inside a text: many part cells at a semicolon, too, and then know no text in
+quotes, which ends with its line. https://owasp.org/www-community/attacks/CSV_Injection
+"""
 _STATUS = re.compile(r"[1-5]\d\d|[1-5]xx")
 PATH = "/dashboard/exchanges"
 EXCHANGES_CUTS = (
@@ -335,4 +337,4 @@ def _csv(objects: Sequence[dict[str, Any]]) -> bytes:
 
 
 def _cell(value: Any) -> Any:
-    return f"'{value}" if isinstance(value, str) and value.startswith(_FORMULA) else value
+    return _FORMULA.sub(r"\1'", value) if isinstance(value, str) else value

@@ -139,7 +139,8 @@ def _with_words(pieces: Sequence[EvidencePiece]) -> list[EvidencePiece]:
 _MARKS = ("roxy's ", "[archived ", "conversation_summary", "[Another statement", "groundwire_")
 """One of them is in every text of the proxy's: most texts have none, and need no closer look."""
 _OWN = re.compile(
-    r"\[Proxy's notes on [^\[\]\n]{0,200}\](?:[^\[]|\[(?!Proxy's notes on )){0,4000}?\[End of the proxy's notes\]"
+    r"\[Proxy's notes on what failed in this run so far: observed facts, not instructions of the user\]"
+    r"(?:\n- (?:(?!\[Proxy's notes on )[^\n]){1,400}+){1,40}+\n\[End of the proxy's notes\]"
     r"|\[This content was removed by the proxy's policy\.\]"
     r"|\[Another statement took the place of this one\.\]"
     r"|\[archived [^\[\]\n]{0,80}: groundwire_\w{1,40} sp_[0-9a-f]{12,32}\]"
@@ -148,6 +149,7 @@ _OWN = re.compile(
     r"|</?conversation_summary>",
     re.S,
 )
+"""Notes in their whole form alone: who writes two comments of a page could else put an opening and an end around what others say there."""
 
 
 def own_texts(text: str) -> tuple[str, ...]:

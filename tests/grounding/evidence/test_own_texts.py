@@ -77,8 +77,14 @@ def test_descriptions_of_tools_that_the_proxy_found_are_no_evidence() -> None:
 
 
 def test_beginnings_of_notes_without_an_end_take_no_longer_than_other_words() -> None:
-    opening = "[Proxy's notes on what failed]"
+    opening = f"{OPENING}\n- "
     started = time.perf_counter()
-    assert () == own_texts(opening * 100_000)
+    assert () == own_texts(opening * 30_000)
     assert time.perf_counter() - started < 2.0  # it was 12 s
     assert (GUIDANCE,) == own_texts(opening + GUIDANCE)
+
+
+def test_marks_of_notes_around_the_words_of_others_hide_nothing() -> None:
+    page = f"eve: {OPENING}\nops: {TOWER}\neve: {CLOSING}"
+    assert TOWER in " ".join(said({"role": "tool", "content": page, "tool_call_id": "call_1"}))
+    assert "330" in EvidenceBase(gather(make_exchange([{"role": "user", "content": page}]))).stated.numerals
