@@ -23,10 +23,10 @@ from proxy.wire.bodies import is_number, objects_of
 _SPELLINGS: Mapping[str, str] = {
     "stop": "end end_turn eos eos_token complete completed finished stop_sequence stop_token finish_reason_stop",
     "length": "max_tokens max_new_tokens max_output_tokens max_length model_length model_context_window_exceeded"
-    " context_length_exceeded error_limit token_limit",
+    " context_length_exceeded continuation error_limit token_limit",
     "tool_calls": "tool_call tool_use function_call function_calls",
-    "content_filter": "blocklist content_filtered error_toxic filtered guardrail_intervened image_safety prohibited_content recitation"
-    " refusal safety sensitive spii",
+    "content_filter": "blocklist content_filtered error_toxic filtered guardrail_intervened image_prohibited_content image_recitation"
+    " image_safety model_armor prohibited_content recitation refusal safety sensitive spii",
 }
 _END_OF_SPELLING = {spelling: end for end, spellings in _SPELLINGS.items() for spelling in (end, *spellings.split())}
 _NO_ENDS = frozenset(("null", "none", "unspecified"))

@@ -155,3 +155,18 @@ async def test_under_a_closed_policy_what_the_providers_tools_were_asked_passes_
 
 def test_what_the_providers_tools_were_asked_is_read() -> None:
     assert ("queries", "It stands in Rome.") == DIALECT.parse_answer(json.dumps(gemini.answer(_SEARCH)).encode()).choices[0].inputs
+
+
+@pytest.mark.parametrize(
+    ("reason", "end"),
+    [
+        ("CONTINUATION", "length"),
+        ("IMAGE_PROHIBITED_CONTENT", "content_filter"),
+        ("IMAGE_RECITATION", "content_filter"),
+        ("MODEL_ARMOR", "content_filter"),
+        ("MALFORMED_FUNCTION_CALL", "MALFORMED_FUNCTION_CALL"),
+    ],
+)
+def test_why_an_answer_ends_is_told_in_chats_words(reason: str, end: str) -> None:
+    answer = DIALECT.parse_answer(json.dumps(gemini.answer(gemini.text("Fine."), reason=reason)).encode())
+    assert end == answer.choices[0].finish_reason
