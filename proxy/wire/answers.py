@@ -18,15 +18,15 @@ from typing import Any
 from proxy.exchange import Usage
 from proxy.exchange.answers import MOST_TOKENS
 from proxy.language.text import SentenceSplitter
-from proxy.wire.bodies import is_number
+from proxy.wire.bodies import is_number, objects_of
 
 _SPELLINGS: Mapping[str, str] = {
     "stop": "end end_turn eos eos_token complete completed finished stop_sequence stop_token finish_reason_stop",
     "length": "max_tokens max_new_tokens max_output_tokens max_length model_length model_context_window_exceeded"
-    " context_length_exceeded error_limit token_limit",
+    " context_length_exceeded continuation error_limit token_limit",
     "tool_calls": "tool_call tool_use function_call function_calls",
-    "content_filter": "blocklist content_filtered error_toxic filtered guardrail_intervened image_safety prohibited_content recitation"
-    " refusal safety sensitive spii",
+    "content_filter": "blocklist content_filtered error_toxic filtered guardrail_intervened image_prohibited_content image_recitation"
+    " image_safety model_armor prohibited_content recitation refusal safety sensitive spii",
 }
 _END_OF_SPELLING = {spelling: end for end, spellings in _SPELLINGS.items() for spelling in (end, *spellings.split())}
 _NO_ENDS = frozenset(("null", "none", "unspecified"))
@@ -63,6 +63,9 @@ _USAGE: Mapping[str, tuple[str, ...]] = {
 """Where each API tells of the prompt, the completion, what of the prompt was read from a cache, or put there, thoughts, and what is kept
 there for an hour.
 """
+_APART = frozenset(("compaction", "advisor_message"))
+"""Of the ``iterations`` of a Messages answer, the types whose tokens are billed and not in its own figures: a summary of what came before,
+and what another model was asked."""
 _PATHS = {api: [(outer, inner) for outer, _, inner in (path.partition(".") for path in paths)] for api, paths in _USAGE.items()}
 
 
@@ -72,7 +75,11 @@ def usage_in(api: str, value: object) -> Usage | None:
     """
     if not isinstance(value, dict):
         return None
-    prompt, completion, cached, written, thought, for_an_hour = _figures(value, _PATHS[api])
+    figures = _figures(value, _PATHS[api])
+    for one in objects_of(value.get("iterations")) if api == "messages" else ():
+        if one.get("type") in _APART:
+            figures = [sum(both) for both in zip(figures, _figures(one, _PATHS[api]), strict=True)]
+    prompt, completion, cached, written, thought, for_an_hour = figures
     if api == "messages":
         prompt += cached + written
     elif api == "gemini":  # thoughts, and what the provider's own tools put into the prompt, are counted apart
@@ -150,7 +157,7 @@ def has_words(part: Mapping[str, Any]) -> bool:
 
 
 def add_usage(before: Mapping[str, Any] | None, now: Mapping[str, Any]) -> dict[str, Any]:
-    """Two usage objects added up, figure by figure."""
+    """Two usage objects added up, figure by figure; lists one behind the other."""
     total = dict(now)
     for key, value in (before or {}).items():
         other = total.get(key)
@@ -158,6 +165,8 @@ def add_usage(before: Mapping[str, Any] | None, now: Mapping[str, Any]) -> dict[
             total[key] = add_usage(value, other if isinstance(other, dict) else {})
         elif is_number(value):
             total[key] = value + other if is_number(other) else value
+        elif isinstance(value, list) and isinstance(other, list):
+            total[key] = [*value, *other]
         elif other is None:
             total[key] = value
     return total

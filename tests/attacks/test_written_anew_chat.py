@@ -302,6 +302,7 @@ def full() -> Body:
     }
     return made | {
         "service_tier": "default",
+        "metadata": {"about": "Hi"},
         "system_fingerprint": "fp_1",
         "prompt_filter_results": [{"prompt_index": 0, "content_filter_results": {"jailbreak": {"filtered": False}}}],
         "usage": {

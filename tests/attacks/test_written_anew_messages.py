@@ -37,6 +37,15 @@ BLOCKS: dict[str, Any] = {
     "a page that was fetched": result(
         "web_fetch", {"type": "web_fetch_result", "url": "https://a.example/", "content": {"source": {"type": "text", "data": FALSE}}}
     ),
+    "advice": result("advisor", {"type": "advisor_result", "text": FALSE, "stop_reason": "end_turn"}),
+    "what a server's tools are said to be": {
+        "type": "mcp_tool_listing",
+        "mcp_server_name": "s",
+        "tools": [{"name": "x", "description": FALSE, "input_schema": {"title": FALSE}}],
+    },
+    "why a file was not seen": result(
+        "text_editor_code_execution", {"type": "text_editor_code_execution_tool_result_error", "error_message": FALSE}
+    ),
     "what a program wrote": result("code_execution", {"type": "code_execution_result", "stdout": FALSE, "stderr": FALSE, "return_code": 0}),
     "a file": result("text_editor_code_execution", {"type": "text_editor_code_execution_view_result", "content": FALSE}),
     "a result of an unknown tool": result("weather", FALSE),
@@ -73,13 +82,15 @@ async def test_of_a_message_only_the_known_fields_leave(start: Start) -> None:
 
 @pytest.mark.parametrize("streams", [False, True])
 async def test_a_refusal_without_words_stays_one_and_its_explanation_behind(streams: bool, start: Start) -> None:
-    details = {"type": "refusal", "category": "cyber", "explanation": FALSE}
+    credit = {"fallback_credit_token": "Ab==", "fallback_has_prefill_claim": True, "recommended_model": "claude-opus-5"}
+    details = {"type": "refusal", "category": "cyber", "explanation": FALSE, **credit}
     end, told = b'"stop_reason": "refusal"', b'"stop_reason": "refusal", "stop_details": ' + json.dumps(details).encode()
     events = [one.replace(end, told) for one in streamed(text(""), reason="refusal")]
     answer = stream(events) if streams else reply(message(text(""), reason="refusal", stop_details=details))
     async with start(answer, policy=policy(), stages=ALL) as proxy:
         got = await proxy.post(STREAM if streams else ASK, PATH)
     assert (200, True, False) == (got.status, b'"category":"cyber"' in got.body, b"Rome" in got.body)
+    assert json.dumps(credit, separators=(",", ":")).encode()[1:-1] in got.body
 
 
 async def test_what_is_cited_from_the_request_stays(start: Start) -> None:
@@ -218,6 +229,9 @@ async def test_what_the_types_of_the_sdk_name_passes(start: Start) -> None:
             "caller": {"type": "direct"},
         },
         result("web_search", [page]),
+        {**result("advisor", {"type": "advisor_redacted_result", "encrypted_content": "Ab==", "stop_reason": "end_turn"})},
+        {"type": "mcp_tool_listing", "mcp_server_name": "s", "tools": [{"name": "x", "description": "", "input_schema": {}}]},
+        result("mcp", ""),
         {**text(TRUE), "citations": [cited]},
         api.use(arguments={"n": 12345678901234567890123, "path": "a.txt"}),
     ]
@@ -225,6 +239,7 @@ async def test_what_the_types_of_the_sdk_name_passes(start: Start) -> None:
         "container": {"id": "container_1", "expires_at": "2026-01-01T00:00:00Z", "skills": None},
         "stop_details": None,
         "context_management": {"applied_edits": []},
+        "input_transformations": [{"type": "thinking_dropped", "path": "messages.1.content.0", "reason": "model_binding_mismatch"}],
     }
     body = message(*blocks, **more)
     async with start(reply(body), policy=policy(unknown="refuse"), stages=ALL) as proxy:

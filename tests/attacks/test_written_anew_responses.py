@@ -11,7 +11,7 @@ from tests import responses_api as api
 from tests.attacks.geographer import ALL, FALSE, TRUE, policy
 from tests.conftest import Start
 from tests.exchanges import Exchanged, recorded
-from tests.responses_api import call_item, encode, event, response, text_item
+from tests.responses_api import call_item, encode, event, events, response, text_item
 
 PATH = "/v1/responses"
 ASK = {"model": "gpt-5", "input": "Where does the tower stand?", "instructions": "Be short."}
@@ -251,12 +251,39 @@ async def test_what_the_types_of_the_sdk_name_passes(start: Start) -> None:
         "user": None,
         "background": False,
         "completed_at": 1700000001,
+        "access_programs": {"cyber": "standard"},
+        "input_transformations": [{"id": "rs_0", "type": "reasoning", "action": "removed", "reason": "model_mismatch"}],
+        "prompt_cache_diagnostics": {"type": "cache_miss", "reason": "model_changed", "cache_missed_tokens": 3},
+        "tool_usage": {"web_search": {"num_requests": 1}, "image_gen": {"total_tokens": 0, "input_tokens_details": {"image_tokens": 0}}},
     }
     refusal = {**api.refusal_item("I cannot say."), "id": "msg_3"}
     body = response(api.reasoning_item(), search, item, call_item("look_up", "{}"), refusal, **more)
     async with start(reply(body), policy=policy(unknown="refuse"), stages=ALL) as proxy:
         got = await proxy.post({**ASK, **TOOLS, "metadata": {"run": "a run of mine"}}, PATH)
     assert body == got.json
+
+
+async def test_items_of_the_providers_own_tools_that_a_client_sends_back_pass(start: Start) -> None:
+    tool = {**TOOLS["tools"][0], "strict": False, "defer_loading": True}
+    shell = of("shell_call", call_id="c1", action={"commands": ["ls"]}, caller={"type": "direct"})
+    printed = {"stdout": "", "stderr": "", "outcome": {"type": "exit", "exit_code": 0}}
+    items = [
+        of("tool_search_call", call_id="c0", execution="server", arguments={"goal": "x"}),
+        of("tool_search_output", call_id="c0", execution="server", tools=[tool]),
+        {"id": "p_1", "type": "program", "call_id": "c2", "fingerprint": "Ab==", "code": "await look_up({})"},
+        {**call_item("look_up", "{}"), "caller": {"type": "program", "caller_id": "c2"}, "async": True},
+        of("program_output", call_id="c2", result=""),
+        shell,
+        of("shell_call_output", call_id="c1", max_output_length=100, output=[printed]),
+    ]
+    body = response(*items, text_item(TRUE))
+    kinds = ("tool_search", "programmatic_tool_calling", "shell")
+    async with start(reply(body), stream(events(*items, text_item(TRUE))), policy=policy(unknown="refuse"), stages=ALL) as proxy:
+        asked = {**ASK, "tools": [tool, *({"type": kind} for kind in kinds)]}
+        whole, streamed = await proxy.post(asked, PATH), await proxy.post({**asked, "stream": True}, PATH)
+        other = await proxy.post({**ASK, **TOOLS}, PATH)
+    assert body["output"] == whole.json["output"] == api.decoded(streamed.body)[-1]["response"]["output"]
+    assert 400 == other.status
 
 
 async def test_a_known_key_has_one_spelling(start: Start) -> None:

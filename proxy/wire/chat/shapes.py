@@ -173,7 +173,7 @@ _HEAD: Mapping[str, Shape] = table(
     {"citations": list_of("url", "citations"), "error": ERROR},
     label="id model",
     number="created",
-    figures="usage moderation prompt_filter_results timings x_groq",
+    figures="usage metadata moderation prompt_filter_results timings x_groq",
     word="system_fingerprint service_tier provider",
     padding="obfuscation kv_transfer_params",
 )

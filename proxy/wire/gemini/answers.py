@@ -18,7 +18,7 @@ from proxy.wire.answers import end_of, has_words, number, spread, usage_in
 from proxy.wire.bodies import exact_object, is_number, object_of, objects_of
 from proxy.wire.dialect import Recogniser
 from proxy.wire.gemini.fields import is_text, new_call_id
-from proxy.wire.shapes import ABSENT, AnswerBounds, Fields, either, list_of, table
+from proxy.wire.shapes import ABSENT, AnswerBounds, Fields, either, list_of, strings, table
 
 USAGE = "usageMetadata"
 _SILENT = frozenset(("functionCall", "executableCode", "codeExecutionResult", "inlineData", "fileData", "thoughtSignature", "thought"))
@@ -88,6 +88,8 @@ class Candidate:
                 self.calls.append(ToolCall(str(call.get("id") or new_call_id(0, place)), str(call.get("name") or ""), arguments, place))
             elif isinstance(code := part.get("executableCode"), Mapping) and isinstance(code.get("code"), str):
                 self.inputs.append(code["code"])
+            elif isinstance(call := part.get("toolCall"), Mapping):
+                self.inputs += filter(None, strings(call.get("args")))
         self.sources += _sources(candidate.get("groundingMetadata"))
         self.finish_reason = end_of(candidate.get("finishReason")) or self.finish_reason
         return "".join(self.text[before:])
@@ -301,6 +303,8 @@ _PART = Fields(
         "functionCall": Fields("functionCall", word="id name", data="args"),
         "executableCode": Fields("executableCode", word="id language", text="code"),
         "codeExecutionResult": Fields("codeExecutionResult", word="id outcome", quoted="output"),
+        "toolCall": Fields("toolCall", word="id toolType", data="args"),
+        "toolResponse": Fields("toolResponse", word="id toolType", figures="response"),
         "inlineData": Fields("inlineData", word="mimeType data", quoted="displayName"),
     },
     text="text",
@@ -333,7 +337,7 @@ _CANDIDATE = Fields(
         "citationMetadata": Fields("citationMetadata", {"citationSources": _CITATIONS, "citations": _CITATIONS}),
     },
     number="index tokenCount avgLogprobs",
-    word="finishReason",
+    word="finishReason continuationToken",
     figures="safetyRatings urlContextMetadata",
     padding="finishMessage",
 )
@@ -382,8 +386,8 @@ class GeminiShapes(Recogniser):
         return True
 
     def _is_offered(self, part: dict[str, Any]) -> bool:
-        call = call_in(part)
-        if call is None or self.reading.bounds.offers(str(call.get("name") or "")):
+        call, bounds = call_in(part), self.reading.bounds
+        if bounds.offers(str(call.get("name") or "")) if call is not None else "toolCall" not in part or bounds.provides(""):
             return True
         self.reading.leave_out("a call of a tool that was not offered")
         return False

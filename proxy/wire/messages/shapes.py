@@ -38,14 +38,17 @@ _RAN = Fields(
     "result",
     {"content": list_of(Fields("file", word="type file_id"), "files")},
     word="type encrypted_stdout error_code file_type",
-    quoted="stdout stderr",
+    quoted="stdout stderr error_message",
     number="return_code num_lines start_line total_lines old_start old_lines new_start new_lines",
     flag="is_file_update",
 )
 _PAGE = with_title(Fields("page", {"page_age": either("word", "quoted")}, word="type encrypted_content", url="url", text="title"))
 _FETCHED_PAGE = Fields("page", word="type retrieved_at error_code", url="url")
-_TOOLS = Fields("tools", {**_FAILED, "tool_references": list_of(Fields("tool", word="type tool_name", figures="cache_control"), "tools")})
-_MCP_TEXTS = list_of(by_type({"text": Fields("result", word="type", quoted="text")}), "mcp_tool_result")
+_REFERENCES = list_of(Fields("tool", word="type tool_name", figures="cache_control"), "tools")
+_TOOLS = Fields("tools", {**_FAILED, "tool_references": _REFERENCES}, quoted="error_message")
+_MCP_TEXTS = either(list_of(by_type({"text": Fields("result", word="type", quoted="text")}), "mcp_tool_result"), "quoted")
+_ADVICE = Fields("result", _FAILED, word="encrypted_content stop_reason", quoted="text")
+_LISTED_TOOL = Fields("tool", word="name", quoted="description", figures="input_schema")
 
 
 def _result(content: Shape) -> Fields:
@@ -64,6 +67,8 @@ BLOCKS: Mapping[str, Fields] = {
     **{f"{kind}code_execution_tool_result": _result(_RAN) for kind in ("", "bash_", "text_editor_")},
     "tool_search_tool_result": _result(_TOOLS),
     "mcp_tool_result": _result(_MCP_TEXTS),
+    "mcp_tool_listing": Fields("mcp_tool_listing", {"tools": list_of(_LISTED_TOOL, "tools")}, word="type mcp_server_name"),
+    "advisor_tool_result": _result(_ADVICE),
     "container_upload": Fields("container_upload", word="type file_id", figures="cache_control"),
 }
 _BLOCK = by_type(BLOCKS)
@@ -80,14 +85,21 @@ _DELTA_TYPES: dict[str, tuple[str, ...]] = {"text": ("text_delta", "citations_de
 _DELTA_TYPES |= dict.fromkeys(_CALLS, ("input_json_delta",))
 _MANAGED = Fields("context_management", figures="applied_edits")
 _CONTAINER = Fields("container", word="id expires_at", figures="skills")
+_STOP_DETAILS = Fields(
+    "stop_details",
+    word="type category fallback_credit_token recommended_model",
+    flag="fallback_has_prefill_claim",
+    quoted="explanation",
+)
+_TRANSFORMATIONS = list_of(Fields("transformation", word="type reason path"), "input_transformations")
 _ENDING: Mapping[str, Shape] = table(
-    {"stop_details": Fields("stop_details", word="type category", quoted="explanation"), "container": _CONTAINER},
+    {"stop_details": _STOP_DETAILS, "container": _CONTAINER},
     word="stop_reason",
     quoted="stop_sequence",
 )
 _MESSAGE = Fields(
     "message",
-    {"content": list_of(_BLOCK, "content"), **_ENDING, "context_management": _MANAGED},
+    {"content": list_of(_BLOCK, "content"), **_ENDING, "context_management": _MANAGED, "input_transformations": _TRANSFORMATIONS},
     label="id model",
     word="type role",
     figures="usage diagnostics",
@@ -102,7 +114,10 @@ _EVENT = by_type(
         "content_block_delta": Fields("content_block_delta", {"delta": _DELTA}, word="type", number="index"),
         "content_block_stop": Fields("content_block_stop", word="type", number="index"),
         "message_delta": Fields(
-            "message_delta", {"delta": Fields("delta", _ENDING), "context_management": _MANAGED}, word="type", figures="usage"
+            "message_delta",
+            {"delta": Fields("delta", _ENDING), "context_management": _MANAGED, "input_transformations": _TRANSFORMATIONS},
+            word="type",
+            figures="usage",
         ),
         "error": _FAILURE,
     }

@@ -35,6 +35,8 @@ CALL_INPUT_FIELDS: Mapping[str, str] = {
     "response.code_interpreter_call_code": "code",
 }
 """Beginnings of the types that tell what a call takes, with the field of its item that says it again."""
+_DEEPER_INPUT_FIELDS: Mapping[str, str] = {"response.shell_call_command": "command", "response.apply_patch_call_operation_diff": "diff"}
+"""The same of calls whose items say it deeper inside; the field is that of the event."""
 _OWNERS: Mapping[str, str] = {
     "output_text": "message",
     "refusal": "message",
@@ -51,7 +53,8 @@ _OWNERS: Mapping[str, str] = {
 _SILENT = tuple(
     str.split(
         "response.reasoning response.function_call response.custom_tool_call response.mcp_ response.code_interpreter "
-        "response.web_search response.file_search response.image_generation response.audio.delta response.audio.done error"
+        "response.web_search response.file_search response.image_generation response.shell_call response.apply_patch_call "
+        "response.audio.delta response.audio.done error"
     )
 )
 """Beginnings of the types whose words are no part of the answer's text."""
@@ -79,9 +82,10 @@ def owner_of(kind: str) -> str:
 
 
 def call_input_of(kind: str) -> tuple[str, bool] | None:
-    """Of an event that tells what a call takes: the field of its item that says it again, and whether all of it is told."""
+    """Of an event that tells what a call takes: the field that says it whole, and whether all of it is told."""
     begin, _, step = kind.rpartition(".")
-    return (CALL_INPUT_FIELDS[begin], step == "done") if begin in CALL_INPUT_FIELDS else None
+    field = CALL_INPUT_FIELDS.get(begin) or _DEEPER_INPUT_FIELDS.get(begin)
+    return (field, step == "done") if field else None
 
 
 def delta_in(event: Mapping[str, Any]) -> str:

@@ -59,8 +59,9 @@ _FILES = Fields(
 _OUTPUT = by_type({"logs": Fields("output", word="type", quoted="logs"), "image": Fields("output", word="type", url="url")})
 _LISTED_TOOL = Fields("tool", word="name", quoted="description", figures="input_schema annotations")
 _CHECK = Fields("safety_check", word="id code", quoted="message")
+_PRINTED = Fields("output", word="created_by", quoted="stdout stderr", figures="outcome")
 _ITEM = table(word="id type status created_by")
-_CALL = table(_ITEM, word="call_id namespace", figures="caller")
+_CALL = table(_ITEM, word="call_id namespace", figures="caller", flag="async")
 _MCP = table(_ITEM, word="server_label name approval_request_id", text="arguments")
 ITEMS: Mapping[str, Fields] = {
     "message": Fields("message", {**_ITEM, "content": list_of(PART, "content")}, word="role phase"),
@@ -80,8 +81,12 @@ ITEMS: Mapping[str, Fields] = {
     ),
     "local_shell_call": Fields("local_shell_call", _CALL, data="action"),
     "shell_call": Fields("shell_call", _CALL, data="action", figures="environment"),
+    "shell_call_output": Fields("shell_call_output", {**_CALL, "output": list_of(_PRINTED, "output")}, number="max_output_length"),
     "apply_patch_call": Fields("apply_patch_call", _CALL, data="operation"),
     "tool_search_call": Fields("tool_search_call", _CALL, data="arguments", word="execution"),
+    "tool_search_output": Fields("tool_search_output", _CALL, word="execution", figures="tools"),
+    "program": Fields("program", _ITEM, word="call_id fingerprint", text="code"),
+    "program_output": Fields("program_output", _ITEM, word="call_id", quoted="result"),
     "mcp_call": Fields("mcp_call", _MCP, quoted="output error"),
     "mcp_list_tools": Fields("mcp_list_tools", {**_MCP, "tools": list_of(_LISTED_TOOL, "tools")}, quoted="error"),
     "mcp_approval_request": Fields("mcp_approval_request", _MCP),
@@ -105,10 +110,12 @@ PART_BEGINS = by_type(
 _HOSTED_TOOLS = "computer apply_patch mcp web_search file_search code_interpreter image_generation tool_search"
 NEEDS: Mapping[str, tuple[str, ...]] = {
     **{f"{tool}_call": (tool,) for tool in _HOSTED_TOOLS.split()},
-    **{f"{shell}_call": ("shell", "local_shell") for shell in ("shell", "local_shell")},
+    **dict.fromkeys(("shell_call", "local_shell_call", "shell_call_output"), ("shell", "local_shell")),
+    "tool_search_output": ("tool_search",),
+    **dict.fromkeys(("program", "program_output"), ("programmatic_tool_calling",)),
     **{f"mcp_{what}": ("mcp",) for what in ("approval_request", "list_tools")},
 }
-"""Items that are calls, with the tools of the provider's that they are calls of."""
+"""Items that are calls, or what came of them, with the tools of the provider's that they are calls of."""
 
 
 ERROR = Fields("error", {"code": either("word", "number")}, word="type param", text="message")
@@ -119,6 +126,8 @@ RESPONSE = Fields(
         "error": ERROR,
         "incomplete_details": Fields("incomplete_details", word="reason"),
         "output": list_of(ITEM, "output"),
+        "access_programs": Fields("access_programs", word="cyber"),
+        "input_transformations": list_of(Fields("transformation", word="id type action reason"), "input_transformations"),
         "tool_choice": either(among("auto", "none", "required"), figures),
     },
     label="id model",
@@ -126,7 +135,7 @@ RESPONSE = Fields(
     number="created_at completed_at max_output_tokens max_tool_calls temperature top_logprobs top_p frequency_penalty presence_penalty",
     flag="background parallel_tool_calls store",
     figures="instructions metadata conversation prompt prompt_cache_options reasoning text tools usage content_filters billing"
-    " content_filter_results moderation",
+    " content_filter_results moderation image prompt_cache_diagnostics tool_usage",
     quoted="prompt_cache_key safety_identifier user",
 )
 _AT = table(word="type item_id", number="output_index sequence_number", padding="obfuscation")

@@ -174,10 +174,11 @@ class ResponsesStream(AnswerStream):
             self._thoughts.set_whole((at, "content", place_of(event)[1]), part.get("text"))
         elif (found := events.call_input_of(kind)) is not None:
             field, whole = found
+            input_place = at, f"{field}{event.get('command_index', '')}"  # a shell may be given several
             if whole:
-                self._call_texts.set_whole((at, field), event.get(field))
+                self._call_texts.set_whole(input_place, event.get(field))
             else:
-                self._call_texts.add((at, field), events.delta_in(event))
+                self._call_texts.add(input_place, events.delta_in(event))
 
     def _read_item(self, position: int, item: Mapping[str, Any]) -> None:
         kind = item.get("type")

@@ -133,7 +133,9 @@ def _read_tool(at: str, tool: Mapping[str, Any], bounds: neutral.Bounds) -> neut
         bounds.refuse(f"{at}.type", f"has no tool {kind!r}")
         return neutral.Tool("", at)
     name = neutral.string(inner, "name", f"{at}.{kind}")
+    bounds.others(tool, ("type", kind, *MARKS), at)
     if kind == "custom":
+        bounds.others(inner, neutral.CUSTOM_FIELDS, f"{at}.custom")
         return neutral.Tool(name, at, inner.get("description"), custom=inner)
     bounds.others(inner, ("name", "description", "parameters", "strict"), f"{at}.function")
     return neutral.Tool(name, at, inner.get("description"), inner.get("parameters"), inner.get("strict"))

@@ -73,7 +73,8 @@ def read_fields(ask: NeutralRequest, body: Mapping[str, Any], table: Sequence[Fi
         if name in elsewhere or value is None:
             continue
         inner = value.items() if name in opened and name not in known and isinstance(value, Mapping) else ()
-        for at, given in ((f"{name}.{key}", one) for key, one in inner) if inner else [] if value == {} else [(name, value)]:
+        silent = value == {} and (name in opened or name in known)  # in a field that is not known it may ask for much
+        for at, given in ((f"{name}.{key}", one) for key, one in inner) if inner else [] if silent else [(name, value)]:
             if given is not None and at not in elsewhere:
                 _read(ask, at, given, known.get(at), bounds)
 

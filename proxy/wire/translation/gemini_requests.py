@@ -107,6 +107,8 @@ _WRITTEN_ELSEWHERE = ("form", "effort", "include_usage", "user")
 """``user`` has no counterpart, and says nothing to the answer."""
 _SAYS_TYPE = ("type", "$ref", "anyOf", "oneOf", "allOf")
 """What a schema has that says of which type its value is; the API wants to know that a function takes an object."""
+_PART_FIELDS = ("thought", "thoughtSignature", "partMetadata")
+"""Of a part, beside what it holds: what says nothing to another API's model."""
 _DECLARATION_FIELDS = ("name", "description", "parameters", "parametersJsonSchema", "response", "responseJsonSchema", "behavior")
 
 
@@ -174,6 +176,7 @@ class _Reader:
             self._bounds.refuse(f"{at}.{kind}", "has no such part")
             return None
         where = f"{at}.{kind}"
+        self._bounds.others(camel(part), (kind, *_PART_FIELDS), at)
         given = object_at(given, where)
         if kind == "functionCall":
             arguments = orjson.dumps(given.get("args") if given.get("args") is not None else {}).decode()
@@ -203,7 +206,9 @@ def _data(given: Mapping[str, Any], at: str) -> neutral.Image | neutral.File:
 
 def _read_tools(at: str, item: Mapping[str, Any], bounds: neutral.Bounds) -> list[neutral.Tool]:
     item = camel(item)
-    bounds.others(item, ("functionDeclarations",), at)
+    for name, value in item.items():
+        if name != "functionDeclarations" and value is not None:  # most of the provider's own have no options: {}
+            bounds.refuse(f"{at}.{name}")
     found = []
     for j, given in enumerate(objects(item.get("functionDeclarations"), f"{at}.functionDeclarations")):
         where, one = f"{at}.functionDeclarations[{j}]", camel(given)

@@ -102,6 +102,10 @@ class Tool(Struct, frozen=True):
     """For a custom tool, which takes any text: the fields of its own."""
 
 
+CUSTOM_FIELDS = ("name", "description", "format")
+"""Of a custom tool's own."""
+
+
 class Choice(Struct, frozen=True):
     """Whether tools are to be called, and which."""
 

@@ -191,7 +191,8 @@ def spaces_of(body: Mapping[str, Any]) -> dict[str, tuple[str, str]]:
 def _read_tool(at: str, tool: Mapping[str, Any], bounds: neutral.Bounds) -> neutral.Tool:
     kind = tool.get("type")
     if kind == "custom":
-        described = {name: value for name, value in tool.items() if name != "type"}
+        bounds.others(tool, ("type", *neutral.CUSTOM_FIELDS), at)
+        described = {name: tool[name] for name in neutral.CUSTOM_FIELDS if name in tool}
         return neutral.Tool(neutral.string(tool, "name", at), at, tool.get("description"), custom=_chat_grammar(described))
     if kind != "function":
         bounds.refuse(f"{at}.type", f"has no tool {kind!r}")

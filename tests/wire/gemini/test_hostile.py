@@ -131,3 +131,42 @@ async def test_under_a_closed_policy_an_answer_without_text_ends_as_it_did(start
         answer = await proxy.post(gemini.ASK, gemini.STREAM if streams else gemini.WHOLE)
     (told,) = gemini.payloads(answer.body) if streams else [answer.json]
     assert (200, whole) == (answer.status, told)
+
+
+_SEARCH = {
+    "toolCall": {"id": "t1", "toolType": "GOOGLE_SEARCH_WEB", "args": {"queries": ["It stands in Rome."]}},
+    "thoughtSignature": "Ab==",
+}
+_FOUND = {"toolResponse": {"id": "t1", "toolType": "GOOGLE_SEARCH_WEB", "response": {}}}
+
+
+@pytest.mark.parametrize("streams", [False, True])
+async def test_under_a_closed_policy_what_the_providers_tools_were_asked_passes_where_they_are_offered(start: Start, streams: bool) -> None:
+    whole = gemini.answer(_SEARCH, _FOUND, gemini.text("Fine."), reason="CONTINUATION")
+    whole["candidates"][0]["continuationToken"] = "Ab=="
+    answers = stream([gemini.event(whole)]) if streams else reply(whole)
+    async with start(answers, kind="gemini", policy=CLOSED.format("hold") + "unknown: refuse\n", stages=(Passing,)) as proxy:
+        path = gemini.STREAM if streams else gemini.WHOLE
+        answer = await proxy.post({**gemini.ASK, "tools": [{"googleSearch": {}}]}, path)
+        other = await proxy.post(gemini.ASK, path)
+    (told,) = gemini.payloads(answer.body) if streams else [answer.json]
+    assert (200, whole, False) == (answer.status, told, b"Rome" in other.body)
+
+
+def test_what_the_providers_tools_were_asked_is_read() -> None:
+    assert ("queries", "It stands in Rome.") == DIALECT.parse_answer(json.dumps(gemini.answer(_SEARCH)).encode()).choices[0].inputs
+
+
+@pytest.mark.parametrize(
+    ("reason", "end"),
+    [
+        ("CONTINUATION", "length"),
+        ("IMAGE_PROHIBITED_CONTENT", "content_filter"),
+        ("IMAGE_RECITATION", "content_filter"),
+        ("MODEL_ARMOR", "content_filter"),
+        ("MALFORMED_FUNCTION_CALL", "MALFORMED_FUNCTION_CALL"),
+    ],
+)
+def test_why_an_answer_ends_is_told_in_chats_words(reason: str, end: str) -> None:
+    answer = DIALECT.parse_answer(json.dumps(gemini.answer(gemini.text("Fine."), reason=reason)).encode())
+    assert end == answer.choices[0].finish_reason

@@ -10,7 +10,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from proxy.errors import UpstreamTimeout
-from proxy.exchange import Answer
+from proxy.exchange import Answer, Usage
+from proxy.wire.answers import add_usage, usage_in
 from proxy.wire.dialect import Changes, changes_of
 from proxy.wire.messages.dialect import MessagesDialect
 from proxy.wire.messages.events import to_whole
@@ -119,6 +120,24 @@ def test_what_is_kept_for_an_hour_is_known_from_the_start() -> None:
     usage = stream.answer.usage
     assert usage is not None
     assert (17, 4, 3) == (usage.prompt_tokens, usage.written_tokens, usage.written_1h_tokens)
+
+
+@pytest.mark.parametrize("kind", ["compaction", "advisor_message"])
+@pytest.mark.parametrize("streams", [False, True])
+def test_what_the_provider_did_beside_the_answer_is_counted(kind: str, streams: bool) -> None:
+    beside = {"type": kind, "input_tokens": 180_000, "cache_read_input_tokens": 20, "output_tokens": 3500}
+    own = {"input_tokens": 23_000, "cache_read_input_tokens": 0, "output_tokens": 10}
+    usage = {**own, "iterations": [beside, {"type": "message", **own}, {"type": "fallback_message", **own}]}
+    *events, _, stop = streamed(text("At noon."))
+    end = {"type": "message_delta", "delta": {"stop_reason": "end_turn", "stop_sequence": None}, "usage": usage}
+    whole = MessagesDialect().parse_answer(json.dumps({**message(text("At noon.")), "usage": usage}).encode())
+    answer = streaming([*events, event(end), stop])[0].answer if streams else whole
+    assert Usage(203_020, 3510, 20) == answer.usage
+
+
+def test_what_several_answers_did_beside_themselves_is_all_of_it() -> None:
+    one, other = ({"input_tokens": 1, "iterations": [{"type": "compaction", "input_tokens": tokens}]} for tokens in (7, 8))
+    assert Usage(17, 0) == usage_in("messages", add_usage(one, other))
 
 
 @pytest.mark.parametrize(

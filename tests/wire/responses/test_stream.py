@@ -44,6 +44,25 @@ def changed(chunks: Sequence[bytes], change: Callable[[Answer], Answer]) -> byte
     return b"".join(stream.encode_outgoing(piece) for piece in pieces) + stream.end()
 
 
+@pytest.mark.parametrize("is_whole", [False, True])
+def test_what_a_shell_is_to_do_is_what_a_call_takes(is_whole: bool) -> None:
+    commands = ["ls -l", "rm -r notes"]
+    item = {"id": "sh_1", "type": "shell_call", "call_id": "c1", "status": "in_progress", "action": {"commands": []}}
+    told = [event("response.output_item.added", output_index=0, item=item)]
+    for i, command in enumerate(commands):
+        at = {"output_index": 0, "command_index": i}
+        told.append(event("response.shell_call_command.added", command="", **at))
+        told += [event("response.shell_call_command.delta", delta=part, **at) for part in (command[:2], command[2:])]
+        told.append(event("response.shell_call_command.done", command=command, **at))
+    printed = {"stdout": "a file", "stderr": "", "outcome": {"type": "exit", "exit_code": 0}}
+    told.append(event("response.shell_call_output_content.done", output_index=1, command_index=0, output=[printed]))
+    patch = event("response.apply_patch_call_operation_diff.delta", output_index=2, delta="+one")
+    done = event("response.output_item.done", output_index=0, item={**item, "action": {"commands": commands}})
+    stream, _ = read([*map(encode, [*told, patch, *([done] if is_whole else [])])])
+    inputs = set(stream.answer.choices[0].inputs) - {"commands"}  # a field's name
+    assert ({*commands, "+one"}, "") == (inputs, stream.unreadable)
+
+
 def check(stream: bytes) -> list[Item]:
     """The events, each as the API has it, numbered without a gap."""
     found = decoded(stream)

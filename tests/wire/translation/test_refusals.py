@@ -6,11 +6,19 @@ import pytest
 
 from proxy.config.settings import Api
 from proxy.errors import InvalidRequest
+from tests import gemini as api
 from tests.wire.translation.pairs import AGENT, PNG, QUESTION, SCHEMA, asked, chat, messages, responses, said
 
 TOOL = {"type": "function", "function": {"name": "read", "parameters": SCHEMA}}
 ITEM = said("Hi")
 CLEARS = {"edits": [{"type": "clear_tool_uses_20250919"}]}
+
+
+IMAGE = {"inlineData": {"mimeType": "image/png", "data": "iVBORw0KGgo="}}
+
+
+def gemini(*parts: dict[str, Any], **more: Any) -> dict[str, Any]:
+    return {"model": api.MODEL, "contents": [api.said(*(parts or (api.text("Hi"),)))], **more}
 
 
 def blocks(*content: dict[str, Any]) -> dict[str, Any]:
@@ -46,6 +54,9 @@ CASES: list[tuple[Api, Api, dict[str, Any], str]] = [
     ),
     ("chat", "messages", chat(QUESTION, tools=[{"type": "custom", "custom": {"name": "patch"}}]), "tools[0]"),
     ("chat", "messages", chat(QUESTION, tools=[TOOL], tool_choice={"type": "allowed_tools", "allowed_tools": {}}), "tool_choice"),
+    ("chat", "messages", chat(QUESTION, web_search_options={}), "web_search_options"),
+    ("chat", "responses", chat(QUESTION, tools=[{**TOOL, "defer_loading": True}]), "tools[0].defer_loading"),
+    ("chat", "responses", chat(QUESTION, tools=[{"type": "custom", "custom": {"name": "f", "async": True}}]), "tools[0].custom.async"),
     ("chat", "responses", chat(QUESTION, functions=[{"name": "read"}]), "functions"),
     (
         "chat",
@@ -111,6 +122,7 @@ CASES: list[tuple[Api, Api, dict[str, Any], str]] = [
     ("responses", "chat", responses(ITEM, prompt={"id": "p"}), "prompt"),
     ("responses", "chat", responses(ITEM, tools=[{"type": "web_search"}]), "tools[0].type"),
     ("responses", "messages", responses(ITEM, tools=[{"type": "custom", "name": "patch"}]), "tools[0]"),
+    ("responses", "chat", responses(ITEM, tools=[{"type": "custom", "name": "f", "defer_loading": True}]), "tools[0].defer_loading"),
     ("responses", "chat", responses({"type": "item_reference", "id": "msg_1"}), "input[0].type"),
     ("responses", "chat", responses({"type": "web_search_call", "id": "ws_1"}, ITEM), "input[0].type"),
     ("responses", "chat", responses({"type": "reasoning", "summary": [], "encrypted_content": "gAAAB"}, ITEM), "input[0]"),
@@ -120,6 +132,10 @@ CASES: list[tuple[Api, Api, dict[str, Any], str]] = [
         responses({"role": "user", "content": [{"type": "input_image", "image_url": PNG, "file_id": "file_1"}]}),
         "input[0].content[0].file_id",
     ),
+    ("gemini", "chat", gemini(tools=[{"googleSearch": {}}]), "tools[0].googleSearch"),
+    ("gemini", "messages", gemini(tools=[{"functionDeclarations": [{"name": "f"}]}, {"code_execution": {}}]), "tools[1].codeExecution"),
+    ("gemini", "chat", gemini({**IMAGE, "mediaResolution": {"level": "MEDIA_RESOLUTION_HIGH"}}), "contents[0].parts[0].mediaResolution"),
+    ("gemini", "responses", gemini({**IMAGE, "video_metadata": {"fps": 2}}), "contents[0].parts[0].videoMetadata"),
 ]
 
 
