@@ -135,9 +135,9 @@ class _ReplyAsAsked(WrappedReply):
         assert self._pieces is not None
         read, last = bytearray(self._first), self._first
         while not enough(last) and (piece := await anext(self._pieces, None)) is not None:
+            limit(len(read), self._max_bytes)
             last = bytes(read[-_LAST_BYTES:]) + piece
             read += piece
-            limit(len(read), self._max_bytes)
         self._first = bytes(read)
 
     async def _read_remaining(self) -> bytes:
