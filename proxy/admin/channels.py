@@ -70,6 +70,7 @@ def send(channel: Channel, message: Message) -> None:
             text = message.text.replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;")  # as Slack wants it
             _post(channel.url, msgspec.json.encode({"text": text}), {})
     except HTTPError as error:
+        error.close()
         raise NotSent(f"it answers {error.code}") from None  # its reason phrase is anybody's text
     except (OSError, http.client.HTTPException, smtplib.SMTPException, ValueError) as error:
         why = error.reason if isinstance(error, URLError) else error
@@ -96,14 +97,17 @@ class Sending:
             if not done.done():
                 done.set_exception(error) if error is not None else done.set_result(None)
 
+        def end(error: Exception | None) -> None:
+            with suppress(RuntimeError):  # the loop has ended meanwhile
+                loop.call_soon_threadsafe(finish, error)
+
         def attempt() -> None:
-            problem: Exception | None = None
             try:
                 send(channel, message)
             except Exception as error:
-                problem = error
-            with suppress(RuntimeError):  # the loop has ended meanwhile
-                loop.call_soon_threadsafe(finish, problem)
+                end(error)
+            else:
+                end(None)
 
         trying = threading.Thread(target=attempt, name="alert", daemon=True)
         trying.start()
