@@ -369,8 +369,8 @@ def calm_collector() -> None:
     in tests, only the first is taken for what lives as long: the models of the others must go when they stop.
 
     Young objects are looked through in small lots: a body of 4 MB of small parts makes a million of them, and everybody stood still for
-    70 to 180 ms where 20 lots of 50,000 were looked through at once, for 14 to 76 ms where four of 20,000 were. Three of 5,000 stay in a
-    core's cache: less time at once (2 ms) and, for a million objects, half as much in sum.
+    70 to 180 ms where 20 lots of 50,000 were looked through at once, for 14 to 76 ms where four of 20,000 were (``python -m
+    benchmarks.stalls --watch FILE`` writes each such time down). Three of 5,000 stay in a core's cache.
     """
     gc.collect()
     gc.freeze()
