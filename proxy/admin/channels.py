@@ -16,7 +16,7 @@ import smtplib
 import ssl
 import threading
 from collections.abc import Mapping
-from contextlib import suppress
+from concurrent.futures import Future
 from email.message import EmailMessage
 from email.utils import formatdate
 from typing import Any
@@ -90,30 +90,22 @@ class Sending:
         """One try, unless an earlier one still goes on. Raises what `send` does."""
         if (left := self._left.get(channel)) is not None and left.is_alive():
             raise NotSent("it has not ended its answer to an earlier try")
-        loop = asyncio.get_running_loop()
-        done: asyncio.Future[None] = loop.create_future()
-
-        def finish(error: Exception | None) -> None:
-            if not done.done():
-                done.set_exception(error) if error is not None else done.set_result(None)
-
-        def end(error: Exception | None) -> None:
-            with suppress(RuntimeError):  # the loop has ended meanwhile
-                loop.call_soon_threadsafe(finish, error)
+        done: Future[None] = Future()
+        done.set_running_or_notify_cancel()  # whoever waits no more cannot cancel it
 
         def attempt() -> None:
             try:
                 send(channel, message)
             except Exception as error:
-                end(error)
+                done.set_exception(error)
             else:
-                end(None)
+                done.set_result(None)
 
         trying = threading.Thread(target=attempt, name="alert", daemon=True)
         trying.start()
         try:
             async with asyncio.timeout(TRY_S):
-                await done
+                await asyncio.wrap_future(done)
         except TimeoutError:
             self._left[channel] = trying
             raise NotSent(f"no whole answer within {TRY_S:g} s") from None
