@@ -7,7 +7,7 @@ all ways to cut a word the likeliest, of equals the one whose last piece begins 
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -58,10 +58,8 @@ class UseTokenizer:
     def _cut(self, words: Sequence[str]) -> dict[str, tuple[int, ...]]:
         """The pieces of words that are not kept, or no longer kept with the newest."""
         found = {word: known for word in words if (known := self._older.get(word)) is not None}
-        for word in words:
-            if word not in found:
-                normal = self._normal(word)
-                found[word] = tuple(self._likeliest(normal)) if normal else ()
+        normal = {word: self._normal(word) for word in words if word not in found}
+        found |= zip(normal, map(tuple, self._likeliest(list(normal.values()))), strict=True)
         for word, pieces in found.items():
             if pieces and len(word) <= _MAX_KEPT_CHARS:
                 self._words[word] = pieces
@@ -77,44 +75,46 @@ class UseTokenizer:
         normal: str = self._normalizer.normalize(word)
         return normal
 
-    def _likeliest(self, word: str) -> list[int]:
-        """After the package's `_viterbi`, whose lattice this is."""
-        length = len(word)
-        best, start_of, piece_of = [0.0] + [-1e38] * length, [0] * (length + 1), [0] * (length + 1)
-        for at in range(0, length, MOST - LONGEST):
-            here = word[at : at + MOST]
-            until = min(len(here), MOST - LONGEST)
-            starts, ends, ids = self._matches(here)
-            scores = self._score_of[ids].tolist()
-            spans = iter(zip(starts.tolist(), ends.tolist(), ids.tolist(), scores, strict=True))
-            span = next(spans, None)
-            for i in range(at, at + until):
+    def _likeliest(self, words: Sequence[str]) -> Iterator[list[int]]:
+        """The pieces of each word, after the package's `_viterbi`, whose lattice this is."""
+        spans, at = self._spans("".join(words)), 0
+        span = next(spans, None)
+        for word in words:
+            length = len(word)
+            best, start_of, piece_of = [0.0] + [-1e38] * length, [0] * (length + 1), [0] * (length + 1)
+            for i in range(length):
                 base, single = best[i], False
-                while span is not None and span[0] + at == i:
-                    end = span[1] + at
+                while span is not None and span[0] == at + i:
+                    end = span[1] - at
                     single = single or end == i + 1
                     if base + span[3] > best[end]:
                         best[end], start_of[end], piece_of[end] = base + span[3], i, span[2]
                     span = next(spans, None)
                 if not single and base + self._unknown_score > best[i + 1]:
                     best[i + 1], start_of[i + 1], piece_of[i + 1] = base + self._unknown_score, i, _UNKNOWN
-        found, end = [], length
-        while end > 0:
-            found.append(piece_of[end])
-            end = start_of[end]
-        found.reverse()
-        return found or [_UNKNOWN]
+            at += length
+            found, end = [], length
+            while end > 0:
+                found.append(piece_of[end])
+                end = start_of[end]
+            found.reverse()
+            yield found
 
-    def _matches(self, text: str) -> tuple[NDArray[np.intp], NDArray[np.intp], NDArray[np.int32]]:
-        """Begin, end and id of every piece in `text`, by begin and then by end."""
-        hashes = window_hashes(text, min(LONGEST, len(text)))
-        places = np.searchsorted(self._hashes, hashes)
-        places[places == len(self._hashes)] = 0
-        starts, lengths = np.nonzero(self._hashes[places] == hashes)
-        ends = starts + lengths + 1
-        inside = ends <= len(text)
-        starts, ends, lengths = starts[inside], ends[inside], lengths[inside]
-        return starts, ends, self._ids[places[starts, lengths]]
+    def _spans(self, text: str) -> Iterator[tuple[int, int, int, float]]:
+        """Begin, end, id and score of every piece in `text`, by begin and then by end; looked up in lots, as each look lets the interpreter
+        go and takes it again.
+        """
+        for at in range(0, len(text), MOST - LONGEST):
+            here = text[at : at + MOST]
+            hashes = window_hashes(here, min(LONGEST, len(here)))[: MOST - LONGEST]
+            places = np.searchsorted(self._hashes, hashes)
+            places[places == len(self._hashes)] = 0
+            starts, lengths = np.nonzero(self._hashes[places] == hashes)
+            ends = starts + lengths + 1
+            inside = ends <= len(here)
+            ids = self._ids[places[starts[inside], lengths[inside]]]
+            columns = starts[inside] + at, ends[inside] + at, ids, self._score_of[ids]
+            yield from zip(*(column.tolist() for column in columns), strict=True)
 
 
 def make_normalizer(charsmap: NDArray[np.uint8]) -> Any:
