@@ -19,7 +19,7 @@ from dataclasses import dataclass
 from benchmarks.load.report import print_table
 from benchmarks.load.statistics import estimate
 from benchmarks.promise_data import Pair, pairs
-from proxy.exchange import Evidence
+from proxy.exchange import Evidence, Usage
 from proxy.grounding.claims.claims import claims_of
 from proxy.grounding.evidence.gathering import EvidenceBase
 from proxy.grounding.judging.readouts import prompt, state_of
@@ -104,7 +104,7 @@ def main() -> None:
         table.append([title, "-" if price is None else f"{price * 1e6:.3g}", mean])
     for name in CHATS:
         info = counter.model(name)
-        costs = [info.cost_usd(one.chat_tokens, one.said_tokens) for one in found]
+        costs = [info.cost_usd(Usage(one.chat_tokens, one.said_tokens)) for one in found]
         table.append(
             [f"{name}, as a chat model", f"{(info.input_usd_per_token or 0) * 1e6:.3g}", estimate([1000 * (c or 0) for c in costs]).text(4)]
         )

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import importlib.util
 import json
+import re
 import shutil
 import sys
 from collections.abc import Mapping
@@ -26,6 +27,8 @@ VOCABULARIES = {
 }
 """By file: SHA-1 of the address that tiktoken would fetch it from, as in ``tiktoken.load``."""
 _PRICE_FIELDS = ("input_cost_per_token", "output_cost_per_token", "cache_read_input_token_cost", "cache_creation_input_token_cost")
+_OTHER_RATE = re.compile(_PRICE_FIELDS[0] + r"((?:_above_(\d+)k_tokens)?(?:_(?!batches)([a-z]+))?)")
+"""The field of input at another rate: beyond so many tokens of a prompt, in another tier of service, or both."""
 
 
 def source() -> Path:
@@ -37,7 +40,9 @@ def source() -> Path:
 
 
 def price_list(litellm: Path) -> str:
-    """A row a line: window and longest answer in tokens, then USD a token of input, output, input read from a cache and written to it."""
+    """A row a line: window and longest answer in tokens, then USD a token of input, output, input read from a cache and written to it, then
+    other rates, where there are any: tier of service, tokens of a prompt beyond which it holds, and the same four.
+    """
     rows = json.loads((litellm / "model_prices_and_context_window_backup.json").read_text(encoding="utf-8"))
     entries = ((name, _entry(row)) for name, row in rows.items())
     lines = (f"{json.dumps(name)}: {json.dumps(entry, separators=(',', ':'))}" for name, entry in entries if entry is not None)
@@ -49,14 +54,27 @@ def vocabulary(litellm: Path, file: str) -> Path:
     return litellm / "litellm_core_utils" / "tokenizers" / file
 
 
-def _entry(row: Mapping[str, Any]) -> list[float | None] | None:
+def _entry(row: Mapping[str, Any]) -> list[Any] | None:
     """None for a model of which neither window nor price is known."""
     window = _number(row.get("max_input_tokens")) or _number(row.get("max_tokens"))
     longest = _number(row.get("max_output_tokens"))
     prices = [_number(row.get(field)) for field in _PRICE_FIELDS]
     if window is None and prices[0] is None:
         return None
-    return [int(window) if window else None, int(longest) if longest else None, *prices]
+    entry = [int(window) if window else None, int(longest) if longest else None, *prices]
+    return [*entry, rates] if (rates := _rates(row)) else entry
+
+
+def _rates(row: Mapping[str, Any]) -> list[list[Any]]:
+    """The other rates by tier and length; what one does not name costs as in the tier, else as in none, else as ever."""
+    found = []
+    for match in filter(None, map(_OTHER_RATE.fullmatch, row)):
+        ending, above, tier = match[1], int(match[2] or 0) * 1000, match[3] or ""
+        endings = [ending, f"_{tier}" if tier else "", ending.removesuffix(f"_{tier}"), ""]
+        prices = [next((n for e in endings if (n := _number(row.get(f + e))) is not None), None) for f in _PRICE_FIELDS]
+        if ending and prices[0] is not None:
+            found.append([tier, above, *prices])
+    return sorted(found)
 
 
 def _number(value: Any) -> float | None:

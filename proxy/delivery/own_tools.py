@@ -178,6 +178,7 @@ class OwnToolReply(WrappedReply):
     async def _call(self) -> None:
         await self._reply.close()
         reply = await self._send()
+        self._exchange.rounds += 1
         if self._closed:  # the client has left in the meantime, and nobody else will close it
             await reply.close()
             raise asyncio.CancelledError

@@ -291,6 +291,8 @@ class Exchange(Struct):
     """Set where there is no answer to learn from."""
     attempts: Attempts = field(default_factory=Attempts)
     """The upstream's answers that were held to be judged."""
+    rounds: int = 0
+    """How often the upstream was called again with results of the proxy's own tools."""
     timings: dict[str, float] = field(default_factory=dict)
     """Milliseconds by stage and hook (``budget.request``); ``between_ms`` that the proxy took between two calls of the upstream,
     ``after_ms`` from the upstream's last byte to the answer's leaving."""

@@ -69,14 +69,20 @@ class Usage(Struct, frozen=True):
     """The part of `written_tokens` that the provider keeps for an hour: Anthropic's is dearer."""
     estimated: bool = False
     """Whether this proxy has counted it."""
+    calls: int = 1
+    """Of the upstream, whose tokens these are together."""
+    tier: str = ""
+    """Of service, as the upstream tells it; its price may be another."""
 
 
 def total_usage(several: Sequence[Usage]) -> Usage:
     """All of them together."""
     if len(several) == 1:
         return several[0]
-    prompt, completion, cached, written, reasoning, kept, estimates = (sum(counts) for counts in zip(*map(astuple, several), strict=True))
-    return Usage(prompt, completion, cached, written, reasoning, kept, estimates > 0)
+    prompt, completion, cached, written, reasoning, kept, estimates, calls = (
+        sum(counts) for counts in zip(*(astuple(one)[:-1] for one in several), strict=True)
+    )
+    return Usage(prompt, completion, cached, written, reasoning, kept, estimates > 0, calls, several[-1].tier)
 
 
 class Answer(Struct, frozen=True):

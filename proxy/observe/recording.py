@@ -143,8 +143,7 @@ def prices_of(prefixes: Mapping[str, str | None], model: Callable[[str], ModelIn
         prefix = prefixes.get(upstream, "")
         if prefix is None:  # whatever the client calls its model
             return None
-        written = usage.written_tokens, usage.written_1h_tokens
-        return model(prefix + name).cost_usd(usage.prompt_tokens, usage.completion_tokens, usage.cached_tokens, *written)
+        return model(prefix + name).cost_usd(usage)
 
     return price
 

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
 
 from msgspec import Struct
 
-from proxy.exchange import ContextUse, Message, Tool
+from proxy.exchange import ContextUse, Message, Tool, Usage
 from proxy.exchange.answers import OutputRequirements
 from proxy.exchange.judgements import ClaimPair, Support
 from proxy.ports import failures as failure_records
@@ -40,6 +40,21 @@ HOUR_PRICES = 2
 """
 
 
+class Rate(Struct, array_like=True, frozen=True, gc=False):
+    """Prices of a model in USD a token, each None where the list names none."""
+
+    tier: str
+    """Of service; "" for the usual one."""
+    above_tokens: int
+    """Of a longer prompt all tokens have these prices."""
+    input: float | None
+    output: float | None
+    cached: float | None
+    """Of input that the provider read from its cache; as `input` where there is none."""
+    written: float | None
+    """Of input that it wrote to its cache."""
+
+
 class ModelInfo(Struct, frozen=True):
     """What is known of a model."""
 
@@ -57,6 +72,8 @@ class ModelInfo(Struct, frozen=True):
     """For input that it wrote to its cache; None where the list names no price of its own for it."""
     answers_beside_window: bool = False
     """Whether the window is the prompt's alone: the provider has room of its own for the answer."""
+    rates: tuple[Rate, ...] = ()
+    """Other prices, of long prompts and other tiers of service."""
 
     @property
     def exact(self) -> bool:
@@ -71,22 +88,27 @@ class ModelInfo(Struct, frozen=True):
         read, write = self.cached_usd_per_token, max(self.input_usd_per_token or 0.0, self.written_usd_per_token or 0.0)
         return max(write / read - 1, 0.0) if read else 0.0
 
-    def cost_usd(
-        self, prompt_tokens: int, completion_tokens: int, cached_tokens: int = 0, written_tokens: int = 0, written_1h_tokens: int = 0
-    ) -> float | None:
-        """By the list of prices; None where a price is not known. `cached_tokens` and `written_tokens` are parts of the prompt's, and
-        `written_1h_tokens` is the part of `written_tokens` that is kept for an hour.
-        """
-        if self.input_usd_per_token is None or self.output_usd_per_token is None:
+    def cost_usd(self, usage: Usage) -> float | None:
+        """By the list of prices; None where a price is not known. A tier of which the list has nothing costs what the usual one does."""
+        rate = self._rate(usage)
+        if rate.input is None or rate.output is None:
             return None
-        cached_usd = self.input_usd_per_token if self.cached_usd_per_token is None else self.cached_usd_per_token
-        written_usd = max(self.input_usd_per_token, self.written_usd_per_token or 0.0)  # as `rewrite_ratio` has it
-        cached = min(cached_tokens, prompt_tokens)
-        written = max(0, min(written_tokens, prompt_tokens - cached))
-        prompt_usd = (prompt_tokens - cached - written) * self.input_usd_per_token + cached * cached_usd + written * written_usd
-        dearer_usd = max(0.0, HOUR_PRICES * self.input_usd_per_token - written_usd)
-        prompt_usd += max(0, min(written_1h_tokens, written)) * dearer_usd
-        return prompt_usd + completion_tokens * self.output_usd_per_token
+        cached_usd = rate.input if rate.cached is None else rate.cached
+        written_usd = max(rate.input, rate.written or 0.0)  # as `rewrite_ratio` has it
+        cached = min(usage.cached_tokens, usage.prompt_tokens)
+        written = max(0, min(usage.written_tokens, usage.prompt_tokens - cached))
+        prompt_usd = (usage.prompt_tokens - cached - written) * rate.input + cached * cached_usd + written * written_usd
+        dearer_usd = max(0.0, HOUR_PRICES * rate.input - written_usd)
+        prompt_usd += max(0, min(usage.written_1h_tokens, written)) * dearer_usd
+        return prompt_usd + usage.completion_tokens * rate.output
+
+    def _rate(self, usage: Usage) -> Rate:
+        """What a call of this length costs, on average, in its tier."""
+        tier = usage.tier if any(rate.tier == usage.tier for rate in self.rates) else ""
+        length = usage.prompt_tokens / max(usage.calls, 1)
+        usual = Rate("", 0, self.input_usd_per_token, self.output_usd_per_token, self.cached_usd_per_token, self.written_usd_per_token)
+        fitting = (rate for rate in self.rates if rate.tier == tier and rate.above_tokens < length)
+        return max(fitting, key=lambda rate: rate.above_tokens, default=usual)
 
 
 class TokenCounter(Protocol):

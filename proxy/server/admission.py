@@ -188,6 +188,8 @@ class Admission:
         """Whether an upstream was asked, and whether the request was settled."""
         self.model = ""
         """As the client named it, where its body was read."""
+        self._tier = ""
+        """Of service, as it asked for."""
         self._input_tokens = 0
         self._unseen_output_tokens: int | None = None
         """Most tokens of an answer that the provider writes behind the request's back; None where the answer comes with the response."""
@@ -247,7 +249,7 @@ class Admission:
 
     def _check_model(self, model: str, fields: Mapping[str, Any]) -> None:
         """Raises `InvalidRequest`, `PolicyNotAllowed`. `fields` are the body's."""
-        self.model = model
+        self.model, self._tier = model, str(fields.get("service_tier"))
         if self._key.models:
             if not model:
                 raise InvalidRequest("the key is for some models only, and this body names none that can be read", param="model")
@@ -290,7 +292,7 @@ class Admission:
         priced = [subject for subject in subjects if subject.limits.in_usd] if self._upstream.name not in self._every.free else []
         if not priced:
             return Ask(Amount(full), Amount(least))
-        input_usd, full_usd, least_usd = (self._usd(Usage(self._input_tokens, tokens)) for tokens in (0, *output))
+        input_usd, full_usd, least_usd = map(self._most_usd, (0, *output))
         if input_usd is None or full_usd is None or least_usd is None:
             if any(self._every.limiter.settings.closed(subject.limits) for subject in priced):
                 message = f"no price is known for the model {self.model[:100]!r}, and this key has a limit in USD (limits.on_error)"
@@ -299,6 +301,11 @@ class Admission:
         most = [None if usd is None else micro(usd) for s in priced for usd in (s.limits.usd_per_day, s.limits.usd_per_month)]
         least_micro_usd = _cut(micro(input_usd), micro(least_usd) - micro(input_usd), most)
         return Ask(Amount(full, micro(full_usd)), Amount(least, least_micro_usd))
+
+    def _most_usd(self, output_tokens: int) -> float | None:
+        """What so long an answer may cost: the tier that the request names is not always the one it gets."""
+        usd = [self._usd(Usage(self._input_tokens, output_tokens, tier=tier)) for tier in ("", self._tier)]
+        return None if usd[0] is None else max(one or 0.0 for one in usd)
 
     def _usd(self, usage: Usage, upstream: str = "") -> float | None:
         return self._every.price(upstream or self._upstream.name, self.model, usage)

@@ -26,7 +26,8 @@ async def usage_of(exchange: Exchange, tokens: TokenCounter, *, left: bool) -> U
     answers: list[tuple[Answer, ContextUse | None]] = [(answer, exchange.facts.context)]
     if exchange.attempts.several:
         answers = [(attempt.upstream_answer, attempt.start.facts.context) for attempt in exchange.attempts]
-    return total_usage([await _of_answer(exchange, one, sent, tokens, left=left) for one, sent in answers])
+    total = total_usage([await _of_answer(exchange, one, sent, tokens, left=left) for one, sent in answers])
+    return structs.replace(total, calls=total.calls + exchange.rounds) if exchange.rounds else total
 
 
 async def _of_answer(exchange: Exchange, answer: Answer, sent: ContextUse | None, tokens: TokenCounter, *, left: bool) -> Usage:

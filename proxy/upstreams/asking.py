@@ -16,12 +16,13 @@ from msgspec import Struct
 
 from proxy.config.sections import DecisionApi, Shape, path_for
 from proxy.errors import NotFound, ProxyError, UpstreamRefused, UpstreamTimeout, UpstreamUnreachable
-from proxy.exchange import Message
+from proxy.exchange import Message, Usage
 from proxy.offloop import run_in_thread_if_large
 from proxy.ports import Completion, TokenCounter
 from proxy.ports.decisions import Answer, Decision, Question
 from proxy.ports.upstream import Call, Reply
 from proxy.upstreams.resilience import Resilient
+from proxy.wire.answers import usage_in
 from proxy.wire.api_errors import failure_in, failure_of
 from proxy.wire.decisions.asked import Billing, DecisionClient, GeminiShape, OpenAIShape, SystemOneShape, billing_of, fields_of
 
@@ -120,16 +121,16 @@ class UpstreamChat:
             content = choice["message"]["content"]
         except (ValueError, LookupError, TypeError) as error:
             raise UpstreamUnreachable(f"upstream {upstream}: not a chat completion") from error
-        usage = completion.get("usage")
-        spent = [count if isinstance(count := (usage or {}).get(name), int) else 0 for name in ("prompt_tokens", "completion_tokens")]
-        usd = self._usd(upstream, model, *spent) if isinstance(usage, dict) else None
-        return Completion(_text(upstream, content), _first_token(choice), spent[0], spent[1], usd)
+        usage = usage_in("chat", completion.get("usage"), completion.get("service_tier"))
+        spent = usage or Usage(0, 0)
+        usd = self._usd(upstream, model, usage) if usage is not None else None
+        return Completion(_text(upstream, content), _first_token(choice), spent.prompt_tokens, spent.completion_tokens, usd)
 
-    def _usd(self, upstream: str, model: str, prompt_tokens: int, completion_tokens: int) -> float | None:
+    def _usd(self, upstream: str, model: str, usage: Usage) -> float | None:
         if self._tokens is None:
             return None
         info = self._tokens.model(self._upstreams[upstream].upstream.catalogue_name(model))
-        return info.cost_usd(prompt_tokens, completion_tokens)
+        return info.cost_usd(usage)
 
 
 def _first_token(choice: Mapping[str, Any]) -> dict[str, float]:
@@ -221,7 +222,7 @@ class UpstreamDecisions:
         if api.usd_per_million_tokens is not None:
             return billing.input_tokens * api.usd_per_million_tokens / 1e6
         info = self._tokens.model(self._upstreams[upstream].upstream.catalogue_name(model))
-        return info.cost_usd(billing.input_tokens, 0, billing.cached_tokens)  # output is free wherever decisions are sold
+        return info.cost_usd(Usage(billing.input_tokens, 0, billing.cached_tokens))  # output is free wherever decisions are sold
 
 
 def _read_decision(upstream: str, shape: DecisionClient, questions: Sequence[Question], body: bytes) -> _CallResult:

@@ -69,19 +69,19 @@ and what another model was asked."""
 _PATHS = {api: [(outer, inner) for outer, _, inner in (path.partition(".") for path in paths)] for api, paths in _USAGE.items()}
 
 
-def usage_in(api: str, value: object) -> Usage | None:
+def usage_in(api: str, value: object, tier: object = None) -> Usage | None:
     """The usage that an object of the API tells; None for null, for what is none, and where its figures cannot be true. Messages counts a
-    cache's apart, Gemini thoughts.
+    cache's apart, Gemini thoughts; it has the `tier` of service in it, others beside it.
     """
     if not isinstance(value, dict):
         return None
-    figures = _figures(value, _PATHS[api])
+    figures, calls = _figures(value, _PATHS[api]), 1
     for one in objects_of(value.get("iterations")) if api == "messages" else ():
         if one.get("type") in _APART:
-            figures = [sum(both) for both in zip(figures, _figures(one, _PATHS[api]), strict=True)]
+            figures, calls = [sum(both) for both in zip(figures, _figures(one, _PATHS[api]), strict=True)], calls + 1
     prompt, completion, cached, written, thought, for_an_hour = figures
     if api == "messages":
-        prompt += cached + written
+        prompt, tier = prompt + cached + written, value.get("service_tier")
     elif api == "gemini":  # thoughts, and what the provider's own tools put into the prompt, are counted apart
         prompt, completion = prompt + number(value, "toolUsePromptTokenCount"), completion + thought
     elif api == "chat" and not (cached and written):  # DeepSeek's, and Anthropic's own server of this API
@@ -89,7 +89,9 @@ def usage_in(api: str, value: object) -> Usage | None:
     if api == "chat" and written and isinstance(details := value.get("prompt_tokens_details"), dict):
         for_an_hour = number(details.get(KEPT_TIMES), FOR_AN_HOUR)
     told = prompt, completion, cached, written, thought, for_an_hour
-    return Usage(*told) if min(told) >= 0 and max(told) <= MOST_TOKENS else None
+    if min(told) < 0 or max(told) > MOST_TOKENS:
+        return None
+    return Usage(*told, calls=calls, tier=tier if isinstance(tier, str) else "")
 
 
 def _figures(value: Mapping[str, Any], paths: Sequence[tuple[str, str]]) -> list[int]:

@@ -54,6 +54,36 @@ async def test_the_record_the_figures_and_the_keys_account_go_by_the_same_count(
     assert (1, round(record["cost_usd"], 6)) == (report["cost"]["priced"], report["cost"]["usd"])
 
 
+TOOK = {"prompt_tokens": 300_000, "completion_tokens": 10, "total_tokens": 300_010}
+TOLD = {"input_tokens": 300_000, "output_tokens": 10, "total_tokens": 300_010}
+SAID = {"type": "message", "id": "msg_1", "role": "assistant", "content": [{"type": "output_text", "text": "Hi.", "annotations": []}]}
+RESPONSE = {"id": "resp_1", "object": "response", "status": "completed", "model": "gpt-5.4", "output": [SAID], "usage": TOLD}
+ASKED = {"model": "gpt-5.4", "input": "Hi"}
+
+
+@pytest.mark.parametrize("tier", [None, "default", "flex", "priority"])
+@pytest.mark.parametrize("kind", ["chat", "chat stream", "responses", "responses stream"])
+async def test_a_long_prompt_costs_what_its_length_and_its_tier_cost(kind: str, tier: str | None, start: Start) -> None:
+    chat = completion("Hi.", model="gpt-5.4") | {"usage": TOOK, "service_tier": tier}
+    end = {"id": "c", "object": "chat.completion.chunk", "choices": [], "usage": TOOK, "service_tier": tier}
+    response = RESPONSE | {"service_tier": tier}
+    done = f"event: response.completed\ndata: {json.dumps({'type': 'response.completed', 'response': response})}\n\n".encode()
+    ended = f"data: {json.dumps(end)}\n\ndata: [DONE]\n\n".encode()
+    replies = {"chat": reply(chat), "responses": reply(response), "responses stream": stream([done])}
+    replies["chat stream"] = stream([*streamed(["Hi."])[:-1], ended])
+    body, path = ({**CHAT, "model": "gpt-5.4"}, "/v1/chat/completions") if "chat" in kind else (ASKED, "/v1/responses")
+    async with start(replies[kind], policy=BUDGET) as proxy:
+        record = await proxy.record(await proxy.post({**body, "stream": "stream" in kind}, path))
+    usd = {"flex": (2.5, 11.25), "priority": (5, 30)}.get(tier or "", (5, 22.5))
+    assert (300_000, pytest.approx((300_000 * usd[0] + 10 * usd[1]) / 1e6)) == (record["prompt_tokens"], record["cost_usd"])
+
+
+async def test_calls_of_the_upstream_for_its_own_tools_are_as_long_as_each() -> None:
+    exchange = answered("Hi.", usage=Usage(300_000, 10))
+    exchange.rounds = 2
+    assert Usage(300_000, 10, calls=3) == await usage_of(exchange, WordCounter(), left=False)
+
+
 async def test_a_stream_without_usage_and_without_a_price_is_counted_as_such(start: Start) -> None:
     async with start(stream(streamed(["One."])), policy=BUDGET) as proxy:
         await proxy.record(await proxy.post({**STREAMED, "model": "nobodys-model"}))

@@ -11,6 +11,7 @@ import pytest
 from proxy.app import App
 from proxy.config.settings import OpenAISettings, Retries, load_settings
 from proxy.errors import ConfigError, NotFound, UpstreamRefused, UpstreamTimeout, UpstreamUnreachable
+from proxy.models.tokens.counter import TiktokenCounter
 from proxy.testing import CountedNames, ScriptedReply, ScriptedUpstream, completion, hang, reply
 from proxy.upstreams.asking import UpstreamChat
 from proxy.upstreams.openai import OpenAIUpstream
@@ -29,7 +30,7 @@ async def asking(
         await upstream.start()
         resilient = Resilient(upstream, Retries(attempts=retries, base_s=1e-6, max_s=1e-3), Slots(1, 0), (), CountedNames())
         try:
-            yield UpstreamChat({"judge": resilient}, forwarding), server
+            yield UpstreamChat({"judge": resilient}, forwarding, TiktokenCounter({})), server
         finally:
             await upstream.stop()
 
@@ -37,6 +38,13 @@ async def asking(
 async def test_the_answer_s_text_comes_back() -> None:
     async with asking(reply(completion("Yes."))) as (chat, _):
         assert "Yes." == await chat.complete("judge", "small", ASKED)
+
+
+async def test_a_call_costs_what_its_tier_and_its_cached_input_cost() -> None:
+    took = {"prompt_tokens": 1000, "completion_tokens": 10, "prompt_tokens_details": {"cached_tokens": 400}}
+    async with asking(reply(completion() | {"usage": took}), reply(completion() | {"usage": took, "service_tier": "flex"})) as (chat, _):
+        usd = [(await chat.answer("judge", "gpt-5.4", ASKED)).usd for _ in range(2)]
+    assert [pytest.approx((600 * 2.5 + 400 * 0.25 + 150) / 1e6), pytest.approx((600 * 1.25 + 400 * 0.13 + 75) / 1e6)] == usd
 
 
 async def test_what_is_sent() -> None:

@@ -30,11 +30,12 @@ from threading import Lock
 from typing import TYPE_CHECKING, NamedTuple
 
 import msgspec
+from msgspec import Struct
 
 from proxy.config.settings import ModelSettings
 from proxy.language.lru import LRU
 from proxy.offloop import each, give_back_memory, leave_loop
-from proxy.ports import ModelInfo
+from proxy.ports import ModelInfo, Rate
 
 if TYPE_CHECKING:
     import tiktoken
@@ -42,9 +43,20 @@ if TYPE_CHECKING:
 
 log = logging.getLogger(__name__)
 
-Entry = tuple[int | None, int | None, float | None, float | None, float | None, float | None]
-"""Window and longest answer in tokens, price of input, output, input read from a cache and written to it in USD a token: a tuple, as there
-are thousands of them."""
+
+class Entry(Struct, array_like=True, frozen=True, gc=False):
+    """What the list has of a model: window and longest answer in tokens, then as `ModelInfo` has them. Compact, as there are thousands."""
+
+    window: int | None
+    longest: int | None
+    input: float | None
+    output: float | None
+    cached: float | None
+    written: float | None
+    rates: tuple[Rate, ...] = ()
+
+
+_NOTHING = Entry(None, None, None, None, None, None)
 
 BUNDLED = Path(__file__).parent / "bundled"
 PRICE_LIST = "prices.json"
@@ -130,13 +142,14 @@ class Catalogue:
     def _find(self, name: str) -> ModelInfo:
         names = list(dict.fromkeys(spellings(name)))
         listed = self.bundled()
-        entry: Entry = next((listed[n] for n in names if n in listed), (None, None, None, None, None, None))
-        window, longest, prices = entry[0], entry[1], entry[2:]
+        entry = next((listed[n] for n in names if n in listed), _NOTHING)
+        window, longest, prices = entry.window, entry.longest, (entry.input, entry.output, entry.cached, entry.written)
         settings = next((self._models[n] for n in names if n in self._models), None)
         if settings is None:
             encoding = encoding_of(name)
-            return ModelInfo(name, window, longest, encoding, *prices, _answers_beside_window(name, encoding, window, longest))
-        return ModelInfo(name, settings.window, settings.max_output_tokens or longest, settings.encoding, *prices)
+            beside = _answers_beside_window(name, encoding, window, longest)
+            return ModelInfo(name, window, longest, encoding, *prices, beside, entry.rates)
+        return ModelInfo(name, settings.window, settings.max_output_tokens or longest, settings.encoding, *prices, rates=entry.rates)
 
     def bundled(self) -> dict[str, Entry]:
         """The bundled list, compact; empty, with a warning, where it cannot be read."""

@@ -287,8 +287,8 @@ class ChatDialect(Dialect):
                 (parts := ChoiceParts()).absorb(raw, whole=True)
                 index = given if isinstance(given := raw.get("index"), int) else position
                 choices.append(parts.choice(index))
-        model = fields.get("model")
-        return Answer(tuple(choices), model if isinstance(model, str) else "", usage_in("chat", fields.get("usage")), missed)
+        model, usage = fields.get("model"), usage_in("chat", fields.get("usage"), fields.get("service_tier"))
+        return Answer(tuple(choices), model if isinstance(model, str) else "", usage, missed)
 
     def _change(self, raw: dict[str, msgspec.Raw], changes: Changes) -> None:
         said = {"content": changes.texts, "refusal": changes.refusals}

@@ -70,7 +70,7 @@ class ChatStream(ChunkStream):
         if not self._head.get("id"):  # Azure's first chunk, which tells of the prompt's filter alone, has empty names
             self._head = {k: chunk[k] for k in ("id", "object", "created", "model", "system_fingerprint") if k in chunk}
         if isinstance(chunk.get("usage"), dict):
-            self.usage, self._usage = chunk["usage"], usage_in("chat", chunk["usage"])
+            self.usage, self._usage = chunk["usage"], usage_in("chat", chunk["usage"], chunk.get("service_tier"))
         given = chunk.get("choices")
         choices = choices_of(chunk)
         if given and not choices:

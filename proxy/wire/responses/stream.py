@@ -91,7 +91,8 @@ class ResponsesStream(AnswerStream):
         given = (text for (position, _), text in self._call_texts.texts().items() if position not in self._calls)
         inputs = tuple(dict.fromkeys([*self._inputs, *(text for text in given if text)]))
         choice = Choice(0, join_texts(self._texts.texts()), join_texts(self._refusals.texts()), thoughts, calls, finish, inputs)
-        return Answer((choice,), self._model, usage_in("responses", self.usage), id=self._id, items=items_of(list(self._items.values())))
+        usage = usage_in("responses", self.usage, (self._end or {}).get("service_tier"))
+        return Answer((choice,), self._model, usage, id=self._id, items=items_of(list(self._items.values())))
 
     def _call(self, position: int, item: Mapping[str, Any], index: int) -> ToolCall:
         given = item.get("arguments") or self._call_texts.text((position, "arguments"))

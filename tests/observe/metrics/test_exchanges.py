@@ -46,7 +46,7 @@ def add(metrics: Metrics, *exchanges: Exchange | None, route: str = "/rag", verd
     for exchange in exchanges:
         usage = exchange.answer.usage if exchange is not None and exchange.answer is not None else None
         info = PRICES.get(exchange.model) if exchange is not None else None
-        usd = info.cost_usd(usage.prompt_tokens, usage.completion_tokens, usage.cached_tokens) if info and usage else None
+        usd = info.cost_usd(usage) if info and usage else None
         done = {"route": route, "verdict": verdict, "status": status, "overhead_ms": 4.0, "exchange": exchange, "usage": usage}
         metrics.exchange(Finished(id="gw_1", **done), usd)
 

@@ -132,12 +132,12 @@ def test_what_the_provider_did_beside_the_answer_is_counted(kind: str, streams: 
     end = {"type": "message_delta", "delta": {"stop_reason": "end_turn", "stop_sequence": None}, "usage": usage}
     whole = MessagesDialect().parse_answer(json.dumps({**message(text("At noon.")), "usage": usage}).encode())
     answer = streaming([*events, event(end), stop])[0].answer if streams else whole
-    assert Usage(203_020, 3510, 20) == answer.usage
+    assert Usage(203_020, 3510, 20, calls=2) == answer.usage
 
 
 def test_what_several_answers_did_beside_themselves_is_all_of_it() -> None:
     one, other = ({"input_tokens": 1, "iterations": [{"type": "compaction", "input_tokens": tokens}]} for tokens in (7, 8))
-    assert Usage(17, 0) == usage_in("messages", add_usage(one, other))
+    assert Usage(17, 0, calls=3) == usage_in("messages", add_usage(one, other))
 
 
 @pytest.mark.parametrize(
