@@ -73,7 +73,7 @@ class ModelInfo(Struct, frozen=True):
     answers_beside_window: bool = False
     """Whether the window is the prompt's alone: the provider has room of its own for the answer."""
     rates: tuple[Rate, ...] = ()
-    """Other prices, of long prompts and other tiers of service."""
+    """Other prices, of long prompts and other tiers of service; by tier, then by length."""
 
     @property
     def exact(self) -> bool:
@@ -104,11 +104,11 @@ class ModelInfo(Struct, frozen=True):
 
     def _rate(self, usage: Usage) -> Rate:
         """What a call of this length costs, on average, in its tier."""
-        tier = usage.tier if any(rate.tier == usage.tier for rate in self.rates) else ""
-        length = usage.prompt_tokens / max(usage.calls, 1)
-        usual = Rate("", 0, self.input_usd_per_token, self.output_usd_per_token, self.cached_usd_per_token, self.written_usd_per_token)
-        fitting = (rate for rate in self.rates if rate.tier == tier and rate.above_tokens < length)
-        return max(fitting, key=lambda rate: rate.above_tokens, default=usual)
+        found = Rate("", 0, self.input_usd_per_token, self.output_usd_per_token, self.cached_usd_per_token, self.written_usd_per_token)
+        for rate in self.rates:
+            if rate.tier in ("", usage.tier) and rate.above_tokens * usage.calls < usage.prompt_tokens:
+                found = rate
+        return found
 
 
 class TokenCounter(Protocol):
