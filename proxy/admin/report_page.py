@@ -127,7 +127,7 @@ def _day(at: float) -> str:
 
 def _saved_usd(row: Mapping[str, Any], price: Price) -> float | None:
     """What the tokens that were not sent would have cost, none of them from a provider's cache; below 0 where stages put in more."""
-    cost = price(row["upstream"], row["model"], Usage(abs(row["saved_tokens"]), 0))
+    cost = price(row["upstream"], row["model"], Usage(abs(row["saved_tokens"]), 0, calls=row["exchanges"]))
     return None if cost is None else math.copysign(cost, row["saved_tokens"])
 
 

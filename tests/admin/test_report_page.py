@@ -99,6 +99,14 @@ async def test_where_stages_put_in_more_than_they_left_out_nothing_is_said_to_be
     assert ["-$0.2000", "$0.0500"] == re.findall(r'<td class="n">(-?\$0\.[025]+)</td></tr>', html)
 
 
+async def test_what_many_short_prompts_saved_is_at_the_price_of_short_ones() -> None:
+    asked: list[Usage] = []
+    async with opened("sqlite://") as database:
+        await write(database, *(record(i, model="gpt-4o-mini", detail=counted(400, 100)) for i in range(3)))
+        await report_page(database, (), NOW - 7 * DAY, NOW, price=lambda _, __, usage: asked.append(usage))
+    assert [Usage(900, 0, calls=3)] == asked
+
+
 async def test_nothing_was_saved_where_the_provider_only_counts_otherwise() -> None:
     text, _ = await page(record(1, prompt_tokens_before=56, prompt_tokens=114, detail=counted(56, 56)))
     assert "Saved: $0.00 (0 prompt tokens, 0%)" in text.splitlines()
