@@ -13,6 +13,8 @@ import re
 import shutil
 import sys
 from collections.abc import Mapping
+from itertools import combinations
+from math import prod
 from pathlib import Path
 from typing import Any
 
@@ -29,6 +31,8 @@ VOCABULARIES = {
 _PRICE_FIELDS = ("input_cost_per_token", "output_cost_per_token", "cache_read_input_token_cost", "cache_creation_input_token_cost")
 _OTHER_RATE = re.compile(_PRICE_FIELDS[0] + r"((?:_above_(\d+)k_tokens)?(?:_(?!batches)([a-z]+))?)")
 """The field of input at another rate: beyond so many tokens of a prompt, in another tier of service, or both."""
+_FACTORS = ("us", "fast")
+"""By which prices of Anthropic's models rise: for computing in one country, and for its fast mode; `proxy.wire.answers` names a tier so."""
 
 
 def source() -> Path:
@@ -74,6 +78,11 @@ def _rates(row: Mapping[str, Any]) -> list[list[Any]]:
         prices = [next((n for e in endings if (n := _number(row.get(f + e))) is not None), None) for f in _PRICE_FIELDS]
         if ending and prices[0] is not None:
             found.append([tier, above, *prices])
+    usual = [["", 0, *(_number(row.get(field)) for field in _PRICE_FIELDS)], *(rate for rate in found if not rate[0])]
+    factors = {name: factor for name in _FACTORS if (factor := _number((row.get("provider_specific_entry") or {}).get(name)))}
+    for names in [names for n in (1, 2) for names in combinations(factors, n)]:
+        factor = prod(factors[name] for name in names)
+        found += [[" ".join(names), above, *(p and round(p * factor, 14) for p in prices)] for _, above, *prices in usual]
     return sorted(found)
 
 

@@ -81,7 +81,8 @@ def usage_in(api: str, value: object, tier: object = None) -> Usage | None:
             figures, calls = [sum(both) for both in zip(figures, _figures(one, _PATHS[api]), strict=True)], calls + 1
     prompt, completion, cached, written, thought, for_an_hour = figures
     if api == "messages":
-        prompt, tier = prompt + cached + written, value.get("service_tier")
+        dearer = [word for word in (value.get("inference_geo"), value.get("speed")) if word in ("us", "fast")]
+        prompt, tier = prompt + cached + written, " ".join(dearer) or value.get("service_tier")
     elif api == "gemini":  # thoughts, and what the provider's own tools put into the prompt, are counted apart
         prompt, completion = prompt + number(value, "toolUsePromptTokenCount"), completion + thought
     elif api == "chat" and not (cached and written):  # DeepSeek's, and Anthropic's own server of this API

@@ -84,6 +84,14 @@ def test_long_prompts_and_tiers_of_service_have_prices_of_their_own(usage: Usage
     assert Catalogue({"tiers": ModelSettings(window=500)}).find("tiers").cost_usd(usage) == pytest.approx(micro_usd / 1e6)
 
 
+def test_anthropics_fast_mode_and_place_of_computing_multiply_its_prices() -> None:
+    info = Catalogue({}).find("claude-opus-5")
+    usd = {tier: info.cost_usd(Usage(1000, 100, 300, 200, tier=tier)) for tier in ("", "us", "fast", "us fast", "standard")}
+    assert usd[""] is not None
+    factors = {"": 1, "us": 1.1, "fast": 2, "us fast": 2.2, "standard": 1}
+    assert {tier: pytest.approx(usd[""] * factor) for tier, factor in factors.items()} == usd
+
+
 def test_several_answers_together_are_long_where_each_is() -> None:
     assert Usage(300, 20, calls=2, tier="flex") == total_usage([Usage(100, 10), Usage(200, 10, tier="flex")])
 

@@ -135,6 +135,20 @@ def test_what_the_provider_did_beside_the_answer_is_counted(kind: str, streams: 
     assert Usage(203_020, 3510, 20, calls=2) == answer.usage
 
 
+@pytest.mark.parametrize(
+    ("told", "tier"),
+    [
+        ({"service_tier": "priority"}, "priority"),
+        ({"service_tier": "standard", "speed": "fast", "inference_geo": "global"}, "fast"),
+        ({"service_tier": "standard", "speed": "fast", "inference_geo": "us"}, "us fast"),
+        ({"speed": ["fast"], "inference_geo": {}, "service_tier": 3}, ""),
+        ({}, ""),
+    ],
+)
+def test_what_makes_an_answer_dearer_is_its_tier(told: dict[str, Any], tier: str) -> None:
+    assert Usage(1, 2, tier=tier) == usage_in("messages", {"input_tokens": 1, "output_tokens": 2, **told})
+
+
 def test_what_several_answers_did_beside_themselves_is_all_of_it() -> None:
     one, other = ({"input_tokens": 1, "iterations": [{"type": "compaction", "input_tokens": tokens}]} for tokens in (7, 8))
     assert Usage(17, 0, calls=3) == usage_in("messages", add_usage(one, other))
