@@ -128,6 +128,19 @@ async def test_money_is_counted_by_the_list_of_prices_and_holds(start: Start) ->
     assert int(found[-1].headers["retry-after"]) <= 86_400
 
 
+@pytest.mark.parametrize(("tier", "status"), [("auto", 200), ("flex", 200), ("priority", 429), (["priority"], 200)])
+async def test_what_a_dearer_tier_may_cost_is_reserved(tier: object, status: int, start: Start) -> None:
+    body = {**CHAT, "model": "gpt-5.4", "max_tokens": 1000, "service_tier": tier, "stream": True}  # 0.015 USD, 0.03 under priority
+    ended = asyncio.Event()
+    async with (
+        start(stream(streamed(["Hi."]), wait={1: ended}), config=keys("{usd_per_day: 0.04}")) as proxy,
+        proxy.open(body, **BEARER) as first,
+        proxy.open(body, **BEARER) as second,
+    ):
+        ended.set()
+        assert (200, status) == (first.status, second.status)
+
+
 @pytest.mark.parametrize("for_an_hour", [0, 60_000])
 async def test_what_a_provider_put_into_its_cache_costs_more(for_an_hour: int, start: Start) -> None:
     usage: dict[str, Any] = {
