@@ -97,12 +97,13 @@ def usage_in(api: str, value: object, tier: object = None) -> Usage | None:
 
 def _figures(value: Mapping[str, Any], paths: Sequence[tuple[str, str]]) -> list[int]:
     """As `number` finds them, also in one of the object's objects, all together: every answer has some."""
-    found = list[int]()
-    for outer, inner in paths:
+    found = [0] * len(paths)
+    for i, (outer, inner) in enumerate(paths):
         one = value.get(outer)
         if inner:
-            one = one.get(inner) if type(one) is dict else None
-        found.append(one if isinstance(one, int) else 0)
+            one = one.get(inner) if one.__class__ is dict else None
+        if one.__class__ is int:
+            found[i] = one
     return found
 
 
