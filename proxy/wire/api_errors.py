@@ -300,7 +300,8 @@ conversation knows only its own API's way to say so."""
 def messages_envelope(error: ProxyError) -> dict[str, Any]:
     """The body for `error`."""
     about = {"type": TYPES.get(error.status, "api_error"), "message": error.message, "param": error.param, "code": error.code}
-    return {"type": "error", "error": about}
+    details = {"details": {"error_code": "thread_unsupported_request"}} if error.param == "thread" else {}
+    return {"type": "error", "error": {**about, **details}}  # upon these details the API's libraries send the whole conversation
 
 
 _GOOGLES: Mapping[int, str] = {

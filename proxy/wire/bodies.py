@@ -309,7 +309,7 @@ _NAMES = """
     max_completion_tokens
     stop presence_penalty frequency_penalty logit_bias logprobs top_logprobs response_format seed user metadata parallel_tool_calls
     reasoning_effort modalities audio prediction service_tier store verbosity web_search_options prompt_cache_key safety_identifier
-    system stop_sequences thinking container mcp_servers context_management output_config output_format
+    system stop_sequences thinking thread container mcp_servers context_management output_config output_format
     input instructions previous_response_id conversation prompt include text reasoning truncation background max_output_tokens
     max_tool_calls
     role content name tool_calls tool_call_id refusal reasoning_content type id status call_id output arguments summary encrypted_content

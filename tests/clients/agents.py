@@ -86,7 +86,7 @@ def claude_code(place: Place) -> str:
     options = ["--model", "claude-sonnet-4-6", "--allowedTools", tools, "--output-format", "json"]
     options += ["--strict-mcp-config", "--mcp-config", str(place.home / "mcp.json")]
     settings = {"ANTHROPIC_BASE_URL": place.url, "ANTHROPIC_API_KEY": place.key, "CLAUDE_CODE_DISABLE_NONESSENTIAL_TRAFFIC": "1"}
-    settings |= {"MCP_TIMEOUT": str(1000 * START_S), "MCP_CONNECTION_NONBLOCKING": "0"}
+    settings |= {"MCP_TIMEOUT": str(1000 * START_S), "MCP_CONNECTION_NONBLOCKING": "0", "ENABLE_TOOL_SEARCH": "false"}
     said = _run(place, _command("@anthropic-ai/claude-code", "claude"), "-p", place.question, *options, **settings)
     return str(json.loads(said)["result"])
 

@@ -17,8 +17,6 @@ COUNTED = 14
 Block = dict[str, Any]
 _numbers = count()
 """Of messages: clients take two with one id for one."""
-_threads: dict[str, Any] = {}
-"""What the provider remembers of the threads that it was asked to begin or to go on with: the whole conversation, by its last answer's id."""
 
 
 async def answer(writer: asyncio.StreamWriter, call: ReceivedCall) -> None:
@@ -28,16 +26,10 @@ async def answer(writer: asyncio.StreamWriter, call: ReceivedCall) -> None:
         await reply({"input_tokens": COUNTED})(writer, call)
     elif body["model"] == "limited":
         await reply(_error("rate_limit_error", "Too many requests."), 429, {"retry-after": "7"})(writer, call)
-    elif problem := broken_rule(whole := _whole(body), call):
+    elif problem := broken_rule(body, call):
         await reply(_error("invalid_request_error", problem), 400)(writer, call)
     else:
-        await _answer(writer, call, whole)
-
-
-def _whole(body: Any) -> Any:
-    """The request with what the provider remembers of its thread."""
-    held = _threads.get((body.get("thread") or {}).get("previous_message_id"), {})
-    return {**held, **body, "messages": [*held.get("messages", ()), *body["messages"]]}
+        await _answer(writer, call, body)
 
 
 async def _answer(writer: asyncio.StreamWriter, call: ReceivedCall, body: Any) -> None:
@@ -49,8 +41,6 @@ async def _answer(writer: asyncio.StreamWriter, call: ReceivedCall, body: Any) -
         calls = (use(name, given, f"toolu_{len(body['messages'])}_{i}_{name}") for i, (name, given) in enumerate(step))
         blocks = [*thinks, text("Let me look."), *calls]
     named = {"id": f"msg_{next(_numbers)}", "model": body["model"]}
-    if body.get("thread"):
-        _threads[named["id"]] = {**body, "messages": [*body["messages"], {"role": "assistant", "content": blocks}]}
     if not body.get("stream"):
         await reply(message(*blocks, **named), headers={"request-id": "req_test"})(writer, call)
         return

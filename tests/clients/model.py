@@ -11,6 +11,8 @@ from tests.clients.asked import Asked as Asked
 from tests.clients.provider import CITIES, REPORT_JSON, TEXT
 
 FILE = re.compile(r"/\S+/tides\.txt")
+TIDE_TABLE = "the tide table"
+"""A question for an MCP server's tool, which Claude Code offers only when the model has looked for it."""
 TIME = re.compile(r"\b\d\d:\d\d\b")
 SHELLS = ("exec_command", "shell", "shell_command")
 
@@ -30,8 +32,11 @@ def _calls(asked: Asked) -> list[Call]:
         return [("get_weather", {"city": city}) for city in CITIES if city in asked.question]
     if handoffs:
         return [(handoffs[0], {})]
-    if asked.called:
+    if asked.called and asked.called[-1] != "ToolSearch":
         return []
+    if TIDE_TABLE in asked.question:
+        loaded = [name for name in asked.tools if name.endswith("tide_table")]
+        return [(loaded[0], {"port": "Ada"})] if loaded else [("ToolSearch", {"query": "select:mcp__tides__tide_table", "max_results": 1})]
     file = FILE.search(asked.question)
     if file and "Read" in asked.tools:
         return [("Read", {"file_path": file[0]})]
@@ -46,6 +51,8 @@ def _text(asked: Asked) -> str:
     if "get_weather" in asked.called:
         said = " ".join(f"The tool said: {result}." for result in asked.results if "°C" in result)
         return REPORT_JSON if asked.wants_json else said
+    if TIDE_TABLE in asked.question:
+        return asked.results[-1].partition("\n")[0]
     if FILE.search(asked.question):
         times = [time for result in asked.results for time in TIME.findall(result)]
         return f"High water is at {times[0]}, the file says." if times else "The file says nothing of it."

@@ -19,6 +19,8 @@ from tests.clients.conftest import (
     run_agent,
     use_api_key,
 )
+from tests.clients.harbour_servers import TIDES
+from tests.clients.model import TIDE_TABLE
 
 pytestmark = pytest.mark.clients
 ANSWER = "High water is at 11:42, the file says."
@@ -56,6 +58,25 @@ def test_claude_code(address: str, route: str, question: str, tmp_path: Path) ->
     settings = {"ANTHROPIC_BASE_URL": f"{address}/{route}", "CLAUDE_CODE_DISABLE_NONESSENTIAL_TRAFFIC": "1"}
     said = json.loads(run_agent(tmp_path, COMMANDS / "claude", "-p", question, *options, **settings))
     assert (False, 2, ANSWER) == (said["is_error"], said["num_turns"], said["result"])
+
+
+@pytest.mark.parametrize(
+    ("route", "offered"), [*((route, [False, True, True]) for route in MESSAGES_ROUTES), ("responses-before-default", [True, True])]
+)
+def test_claude_code_looks_for_a_tool(proxy: Proxy, address: str, route: str, offered: list[bool], tmp_path: Path) -> None:
+    """It offers an MCP server's tool when the model has asked for it; before a server of another API, which has no such offers, at once."""
+    node("@anthropic-ai/claude-code")
+    (tmp_path / "work").mkdir()
+    (tmp_path / "mcp.json").write_text(json.dumps({"mcpServers": {"tides": {"command": TIDES[0], "args": TIDES[1:]}}}), encoding="utf-8")
+    options = ["--model", "claude-sonnet-4-6", "--allowedTools", "mcp__tides__tide_table", "--mcp-config", tmp_path / "mcp.json"]
+    settings = {"ANTHROPIC_BASE_URL": f"{address}/{route}", "CLAUDE_CODE_DISABLE_NONESSENTIAL_TRAFFIC": "1"}
+    settings |= {"MCP_TIMEOUT": "60000", "MCP_CONNECTION_NONBLOCKING": "0"}
+    before = len(proxy.provider.calls)
+    said = run_agent(tmp_path, COMMANDS / "claude", "-p", f"Ask {TIDE_TABLE} of Ada.", *options, **settings)
+    assert "High water in Ada at 05:31 and 17:54." == said.strip()
+    assert offered == [
+        any(tool["name"] == "mcp__tides__tide_table" for tool in call.json["tools"]) for call in proxy.provider.calls[before:]
+    ]
 
 
 @pytest.mark.parametrize("route", [*GEMINI_ROUTES, "messages-default", "responses-for-gemini"])

@@ -57,8 +57,8 @@ def test_thinking_comes_back_as_it_was_signed(python: Outcome) -> None:
     assert (WEATHER_CALLS, KINDS, THINKING["signature"], TOLD) == tuple(got[name] for name in ("calls", "kinds", "signature", "text"))
 
 
-def test_the_library_runs_the_tools_itself(python: Outcome) -> None:
-    assert TOLD == python["tool_runner"]
+def test_the_library_runs_the_tools_itself(python: Outcome, node: Outcome) -> None:
+    assert [TOLD, TOLD] == [python["tool_runner"], node["toolRunner"]]
 
 
 def test_tokens_are_counted_by_the_provider(python: Outcome, node: Outcome) -> None:
@@ -75,6 +75,7 @@ def test_the_inline_verdict_does_not_break_parsing(python: Outcome, node: Outcom
         ("wrong_key", "wrongKey", "AuthenticationError", "authentication_error"),
         ("limited", "limited", "RateLimitError", "rate_limit_error"),
         ("bad", "bad", "BadRequestError", "invalid_request_error"),
+        ("thread", "thread", "ThreadUnsupportedRequestError", "invalid_request_error"),
     ],
 )
 def test_errors_are_the_libraries_own(python: Outcome, node: Outcome, name: str, in_node: str, kind: str, type_: str) -> None:

@@ -215,6 +215,17 @@ async def test_bad_input_is_refused_in_the_apis_envelope_with_the_fields_path(st
     assert [] == proxy.upstream.calls
 
 
+@pytest.mark.parametrize(
+    "brought", [{"thread": {"type": "create"}}, {"thread": {"type": "continue", "previous_message_id": "msg_1"}, "messages": []}]
+)
+async def test_a_thread_is_refused_so_that_the_apis_libraries_send_the_whole_conversation(start: Start, brought: dict[str, Any]) -> None:
+    async with start() as proxy:
+        got = await proxy.post({**ASK, **brought}, PATH)
+    error = got.json["error"]
+    assert (400, "thread", {"error_code": "thread_unsupported_request"}) == (got.status, error["param"], error["details"])
+    assert [] == proxy.upstream.calls
+
+
 async def test_the_proxys_errors_have_the_apis_types(start: Start) -> None:
     key = "keys: [{name: k, sha256: " + "ab" * 32 + "}]\n"
     async with start(config=key) as proxy:

@@ -15,6 +15,7 @@ from typing import Any
 
 import orjson
 
+from proxy.errors import InvalidRequest
 from proxy.exchange import Message, Request, Tool
 from proxy.exchange.answers import OutputRequirements
 from proxy.wire import bodies
@@ -64,9 +65,12 @@ class MessagesWire(Wire):
 
 
 def read_request(body: bytes) -> Request:
-    """Raises `InvalidRequest`: not JSON, not an object, or a field of the wrong type."""
+    """Raises `InvalidRequest`: not JSON, not an object, a field of the wrong type, or a thread."""
     fields = bodies.load(body)
     model = bodies.model_of(fields)
+    if fields.get("thread"):
+        said = "thread: what only the provider remembers of a conversation cannot be checked here; send all of it, without a thread"
+        raise InvalidRequest(said, param="thread")
     wire = MessagesWire(body, fields)
     reader = _Reader(wire)
     reader.system(fields.get("system"))

@@ -9,7 +9,8 @@ const tools = [{ name: "get_weather", description: "The weather of a city, now."
 const ASK = { ...HELLO, tools, messages: [{ role: "user", content: QUESTION }] };
 const THINK = { thinking: { type: "enabled", budget_tokens: 2000 } };
 
-const messages = (baseURL, options = {}) => new Anthropic({ baseURL, maxRetries: 0, ...options }).messages;
+const client = (baseURL, options = {}) => new Anthropic({ baseURL, maxRetries: 0, ...options });
+const messages = (baseURL, options) => client(baseURL, options).messages;
 const text = (message) => message.content.filter((block) => block.type === "text").map((block) => block.text).join("");
 const calls = (message) => message.content.filter((block) => block.type === "tool_use").map((block) => [block.name, block.input]);
 
@@ -40,6 +41,12 @@ await mainByRoute({
 
   streamToolsWithThinking: (url) => rounds((said) => messages(url).stream({ ...ASK, ...THINK, messages: said }).finalMessage()),
 
+  /** The library's own loop, which begins on a thread. */
+  async toolRunner(url) {
+    const run = ({ city }) => WEATHER[city];
+    return text(await client(url).beta.messages.toolRunner({ ...ASK, tools: [{ ...tools[0], run, parse: (input) => input }] }).runUntilDone());
+  },
+
   async countTokens(url) {
     return (await messages(url).countTokens({ model: ASK.model, messages: ASK.messages, tools })).input_tokens;
   },
@@ -54,6 +61,7 @@ await mainByRoute({
     const wrongKey = await raised(() => messages(url, { apiKey: "wrong" }).create(HELLO));
     const limited = await raised(() => messages(url).create({ ...HELLO, model: "limited" }));
     const bad = await raised(() => messages(url).create({ ...HELLO, messages: "Hi" }));
-    return { wrongKey, limited, bad };
+    const thread = await raised(() => client(url).beta.messages.thread({ model: HELLO.model, max_tokens: 4000 }).send(HELLO.messages));
+    return { wrongKey, limited, bad, thread };
   },
 });

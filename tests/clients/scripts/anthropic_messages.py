@@ -92,7 +92,7 @@ def stream_tools_with_thinking(url):
 
 @case
 def tool_runner(url):
-    """The library's own loop, on a thread: the provider holds the conversation, and each request brings what is new."""
+    """The library's own loop. It begins on a thread, whose conversation the provider would hold, and goes on without one."""
 
     @beta_tool
     def get_weather(city: str) -> str:
@@ -126,6 +126,7 @@ def errors(url):
         "limited": raised(create, **{**HELLO, "model": "limited"}),
         "bad": raised(create, **{**HELLO, "messages": "Hi"}),
         "breaks": raised(lambda: list(create(**{**HELLO, "model": "breaks"}, stream=True))),
+        "thread": raised(client(url).beta.messages.thread(model=HELLO["model"], max_tokens=4000).send, HELLO["messages"]),
     }
     return {name: {**status_error(error), "type": getattr(error, "type", None)} for name, error in found.items()}
 
