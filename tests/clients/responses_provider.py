@@ -78,7 +78,8 @@ def _items(body: Any) -> list[Item]:
 
 
 def _asked(body: Any, items: list[Item]) -> Asked:
-    asks = [i for i, item in enumerate(items) if item.get("role") == "user"]
+    beside = {i + 1 for i, item in enumerate(items) if item.get("type") in RESULTS}  # words that come with a result are no question
+    asks = [i for i, item in enumerate(items) if item.get("role") == "user" and i not in beside]
     since = items[asks[-1] :]
     return Asked(
         question=_text(since[0]["content"]),

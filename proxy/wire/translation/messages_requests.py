@@ -11,7 +11,7 @@ from typing import Any
 
 import orjson
 
-from proxy.wire.bodies import object_at, present
+from proxy.wire.bodies import object_at, objects_of, present
 from proxy.wire.translation import fields, neutral
 from proxy.wire.translation.chat_requests import CACHES
 
@@ -52,7 +52,9 @@ FIELDS: tuple[fields.Field, ...] = (
 _ELSEWHERE = ("model", "messages", "system", "tools", "stream")
 _WRITTEN_ELSEWHERE = ("parallel", "include_usage")
 _MARK = "cache_control"
-_TOOL = ("type", "name", "description", "input_schema", "strict", _MARK, "eager_input_streaming")
+_REFERENCE = "tool_reference"
+"""A block of a result that stands for a deferred tool; here for its name."""
+_TOOL = ("type", "name", "description", "input_schema", "strict", _MARK, "eager_input_streaming", "defer_loading")
 _ID = re.compile(r"[A-Za-z0-9_-]+")
 _MEDIA_TYPES = {"image/jpg": "image/jpeg", "image/pjpeg": "image/jpeg", "image/x-png": "image/png"}
 """Names in use that the API does not know."""
@@ -71,12 +73,26 @@ def read(body: Mapping[str, Any], bounds: neutral.Bounds) -> neutral.NeutralRequ
     every = (_read_item(at, item, bounds) for at, item in neutral.objects(body.get("messages"), "messages"))
     ask.turns += [turn for turn in every if turn is not None]
     neutral.refuse_prefill(ask, bounds)
-    ask.tools = [_read_tool(at, tool, bounds) for at, tool in neutral.objects(body.get("tools") or [], "tools")]
+    tools = list(neutral.objects(body.get("tools") or [], "tools"))
+    found = _found(body["messages"]) if all(_is_own(tool) for _, tool in tools) else None
+    offered = ((at, tool) for at, tool in tools if found is None or tool.get("defer_loading") is not True or tool.get("name") in found)
+    ask.tools = [_read_tool(at, tool, bounds) for at, tool in offered]
     fields.read_fields(ask, body, FIELDS, _ELSEWHERE, bounds)
     choice = body.get("tool_choice")
     if isinstance(choice, Mapping) and choice.get("disable_parallel_tool_use") is True:
         ask.settings["parallel"] = neutral.Setting(False, "tool_choice.disable_parallel_tool_use")
     return ask
+
+
+def _found(messages: Any) -> set[str]:
+    """Names of the deferred tools that a search of the client's own has found: as before Anthropic's servers, the model knows no others."""
+    blocks = (block for message in objects_of(messages) for block in objects_of(message.get("content")))
+    parts = (part for block in blocks for part in objects_of(block.get("content")))
+    return {str(part.get("tool_name")) for part in parts if part.get("type") == _REFERENCE}
+
+
+def _is_own(tool: Mapping[str, Any]) -> bool:
+    return tool.get("type") in (None, "custom")
 
 
 def _is_billing(part: neutral.Part) -> bool:
@@ -97,6 +113,9 @@ def _read_block(at: str, block: Mapping[str, Any], bounds: neutral.Bounds) -> ne
     if kind == "text":
         bounds.others(block, ("type", "text", _MARK), at)
         return neutral.text_of(block, at)
+    if kind == _REFERENCE:
+        bounds.others(block, ("type", "tool_name", _MARK), at)
+        return neutral.text_of(block, at, "tool_name")
     if kind == "tool_use":
         bounds.others(block, ("type", "id", "name", "input", _MARK), at)
         arguments = orjson.dumps(block.get("input") if block.get("input") is not None else {}).decode()
@@ -134,7 +153,7 @@ def _read_source(at: str, block: Mapping[str, Any], bounds: neutral.Bounds) -> n
 
 
 def _read_tool(at: str, tool: Mapping[str, Any], bounds: neutral.Bounds) -> neutral.Tool:
-    if tool.get("type") not in (None, "custom"):
+    if not _is_own(tool):
         bounds.refuse(f"{at}.type", f"has no tool {tool.get('type')!r}")
         return neutral.Tool("", at)
     bounds.others(tool, _TOOL, at)

@@ -76,7 +76,7 @@ CASES: list[tuple[Api, Api, dict[str, Any], str]] = [
     ("messages", "responses", messages(QUESTION, stop_sequences=["x"]), "stop_sequences"),
     ("messages", "chat", messages(QUESTION, {"role": "assistant", "content": "The tide"}), "messages[1]"),
     ("messages", "chat", messages(QUESTION, tools=[{"type": "web_search_20250305", "name": "web_search"}]), "tools[0].type"),
-    ("messages", "chat", messages(QUESTION, tools=[{"name": "a", "input_schema": {}, "defer_loading": True}]), "tools[0].defer_loading"),
+    ("messages", "chat", messages(QUESTION, tools=[{"name": "a", "input_schema": {}, "input_examples": [{}]}]), "tools[0].input_examples"),
     ("messages", "chat", blocks({"type": "search_result", "source": "x", "title": "x", "content": []}), "messages[0].content[0].type"),
     (
         "messages",
@@ -152,7 +152,7 @@ def test_a_field_without_a_counterpart_is_named(client: Api, server: Api, body: 
         ("thinking", messages(QUESTION, thinking={"type": "enabled", "budget_tokens": 2000})),
         ("context_management", messages(QUESTION, context_management=CLEARS)),
         ("tools.type", {**messages(QUESTION), "tools": [AGENT["messages"]["tools"][0], {"type": "web_search_20260209", "name": "w"}]}),
-        ("tools.defer_loading", messages(QUESTION, tools=[{**AGENT["messages"]["tools"][0], "defer_loading": True}])),
+        ("tools.input_examples", messages(QUESTION, tools=[{**AGENT["messages"]["tools"][0], "input_examples": [{}]}])),
         ("messages.content", messages(QUESTION, {"role": "user", "content": [{"type": "search_result"}]})),
     ],
 )

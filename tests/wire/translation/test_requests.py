@@ -37,6 +37,30 @@ def _named(server: Api, form: dict[str, Any]) -> dict[str, Any]:
     return {"response_format": {"type": "json_schema", "json_schema": named}} if server == "chat" else {"text": {"format": named}}
 
 
+FOUND = {"type": "tool_result", "tool_use_id": "t", "content": [{"type": "tool_reference", "tool_name": name} for name in ("b", "c")]}
+SEARCHED = [{"type": "tool_use", "id": "t", "name": "search", "input": {}}]
+HOSTED = {"type": "tool_search_tool_regex_20251119", "name": "tool_search_tool_regex"}
+
+
+@pytest.mark.parametrize(
+    ("turns", "hosted", "offered"),
+    [
+        ([], [], ["search"]),
+        ([{"role": "assistant", "content": SEARCHED}, {"role": "user", "content": [FOUND]}], [], ["search", "b"]),
+        ([], [HOSTED], ["search", "a", "b"]),
+    ],
+    ids=["nothing found", "one found", "the provider would search"],
+)
+def test_a_deferred_tool_is_offered_once_it_was_found(turns: list[Any], hosted: list[Any], offered: list[str]) -> None:
+    later = [{"name": name, "input_schema": {"type": "object"}, "defer_loading": True} for name in ("a", "b")]
+    tools = [*hosted, {"name": "search", "input_schema": {"type": "object"}}, *later]
+    body = messages(QUESTION, *turns, tools=tools)
+    found = asked("messages", "chat", body, dropped=frozenset(("tools.type",)))
+    assert offered == [tool["function"]["name"] for tool in found["tools"]]
+    if turns:
+        assert [{"type": "text", "text": name} for name in ("b", "c")] == found["messages"][-1]["content"]
+
+
 @pytest.mark.parametrize(("client", "server"), [(client, server) for client, server in PAIRS if server != "messages"])
 def test_a_stream_is_asked_for_with_its_usage(client: Api, server: Api) -> None:
     found = asked(client, server, {**between(client, server, client), "stream": True})
