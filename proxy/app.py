@@ -489,7 +489,8 @@ class App:
             self._ping = asyncio.create_task(self._pinged(), name="store-ping")
         done, _ = await asyncio.wait((self._ping,), timeout=patience_s)
         problem = self._ping.result() if done else f"the store gave no answer within {patience_s:g} s"
-        return "; ".join([problem, *found] if problem else found)
+        found = [problem, *found] if problem else found
+        return "; ".join(found) or (f"this process cannot say that it lives: {self.processes.problem}" if self.processes.problem else "")
 
     async def _pinged(self) -> str:
         try:

@@ -17,7 +17,7 @@ from msgspec.structs import replace
 
 from proxy.context.conversation import unread_size
 from proxy.context.passages import RETRIEVAL_TOOLS, absent_passages, passages_of
-from proxy.errors import INTERRUPTIONS, Overloaded, PolicyBlocked, ProxyError
+from proxy.errors import INTERRUPTIONS, Overloaded, PolicyBlocked, ProxyError, StoreUnavailable
 from proxy.exchange import CHECKS_CPU_S, QUIET, Evidence, Exchange, HookMark, Request, Sentence, Verdict, tool_name
 from proxy.exchange.verdicts import NOT_IN_PROMPT, UNCHECKED
 from proxy.language.text import replaced
@@ -207,6 +207,8 @@ class Pipeline:
                 continue
             try:
                 await done_within(stage.options.timeout_ms / 1000, None, hook(exchange))
+            except StoreUnavailable as error:
+                log.warning("%s: stage %s (done) learns nothing: %s", exchange.id, stage.name, error)
             except Exception as error:  # nobody waits for it any more
                 log.error("%s: stage %s (done) failed", exchange.id, stage.name, exc_info=error)
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import email
+from collections.abc import Mapping
 from contextlib import suppress
 from email.message import EmailMessage
 from email.policy import default
@@ -13,9 +14,12 @@ from typing import Any
 class MailSink:
     """Use with ``async with``; RFC 5321 as far as one client needs it."""
 
-    def __init__(self, *, refuse: bool = False) -> None:
-        self._refuse = refuse
+    def __init__(self, answers: Mapping[str, bytes] | None = None) -> None:
+        """`answers` by command, as ``QUIT``; by recipient, as ``RCPT a@example.com``."""
+        self._answers = {"DATA": b"354 go on", "QUIT": b"221 bye", **(answers or {})}
         self.mails: list[EmailMessage] = []
+        self.bodies: list[bytes] = []
+        """The same as they came."""
         self.recipients: list[str] = []
         self._server: asyncio.Server | None = None
 
@@ -34,19 +38,19 @@ class MailSink:
         return port
 
     async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        answers = {b"DATA": b"354 go on", b"QUIT": b"221 bye"}
         writer.write(b"220 sink\r\n")
         with suppress(ConnectionError):
             while line := await reader.readline():
-                verb = line[:4].upper()
-                if verb == b"RCPT":
-                    self.recipients.append(line.decode().partition("<")[2].partition(">")[0])
-                refused = self._refuse and verb == b"RCPT"
-                writer.write((b"550 no" if refused else answers.get(verb, b"250 ok")) + b"\r\n")
-                if verb == b"DATA":
-                    whole: Any = email.message_from_bytes(await reader.readuntil(b"\r\n.\r\n"), policy=default)
+                name, recipient = line[:4].decode().upper(), line.decode().partition("<")[2].partition(">")[0]
+                if name == "RCPT":
+                    self.recipients.append(recipient)
+                answer = self._answers.get(name, b"250 ok")
+                writer.write(self._answers.get(f"{name} {recipient}", answer) + b"\r\n")
+                if name == "DATA":
+                    self.bodies.append(await reader.readuntil(b"\r\n.\r\n"))
+                    whole: Any = email.message_from_bytes(self.bodies[-1], policy=default)
                     self.mails.append(whole)
                     writer.write(b"250 ok\r\n")
-                if verb == b"QUIT":
+                if name == "QUIT":
                     break
         writer.close()

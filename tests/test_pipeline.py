@@ -4,7 +4,7 @@ import msgspec
 import pytest
 from msgspec.structs import replace
 
-from proxy.errors import ContextLengthExceeded, Overloaded, PolicyBlocked
+from proxy.errors import ContextLengthExceeded, Overloaded, PolicyBlocked, StoreUnavailable
 from proxy.exchange import Answer, Choice, Evidence, Exchange, Sentence, ToolCall, Verdict
 from proxy.offloop import LARGE, check, run_in_thread_if_large
 from proxy.pipeline import Pipeline
@@ -361,6 +361,17 @@ async def test_what_left_is_told_to_every_stage_that_was_not_left_out(caplog: py
     await Pipeline([stage_of(name, on_done=learn) for name in ("left_out", "broken", "last")]).done(exchange)
     assert ["broken", "last"] == told
     assert "stage broken (done) failed" in caplog.text
+
+
+async def test_what_a_stage_cannot_learn_without_the_store_is_one_line_of_the_log(caplog: pytest.LogCaptureFixture) -> None:
+    async def learn(self: Stage, exchange: Exchange) -> None:
+        raise StoreUnavailable("the disk is gone")
+
+    exchange = make_exchange()
+    exchange.answer = Answer((Choice(0, "Hi"),))
+    await Pipeline([stage_of("learner", on_done=learn)]).done(exchange)
+    (line,) = caplog.records
+    assert (f"{exchange.id}: stage learner (done) learns nothing: the disk is gone", None) == (line.getMessage(), line.exc_info)
 
 
 async def test_of_sentences_that_hold_the_first_verdict_is_kept_and_every_other_finding() -> None:

@@ -156,6 +156,21 @@ async def test_a_store_that_takes_no_records_is_away_though_it_can_be_reached(st
     assert "wait to be written" in told["store"]["problem"]
 
 
+async def test_a_store_without_the_table_of_what_is_remembered_is_away(
+    start: Start, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("proxy.store.processes.BEAT_S", 0.05)
+    monkeypatch.setattr("proxy.store.processes.CHANGE_S", 0.05)
+    async with start() as proxy:
+        await until(lambda: _is_ready(proxy))
+        with closing(sqlite3.connect(tmp_path / "store.db", isolation_level=None, check_same_thread=False)) as other:
+            await asyncio.to_thread(other.execute, "ALTER TABLE memory RENAME TO elsewhere")
+            told = await until(lambda: _not_ready(proxy, "cannot say that it lives"))
+            await asyncio.to_thread(other.execute, "ALTER TABLE elsewhere RENAME TO memory")
+        assert await until(lambda: _is_ready(proxy))
+    assert "no such table: memory" in told["store"]["problem"]
+
+
 async def _not_ready(proxy: Running, problem: str = "") -> Any:
     found = await proxy.get("/ready?store=1")
     return found.json if found.status == 503 and problem in found.json["store"]["problem"] else None

@@ -24,7 +24,7 @@ import msgspec
 from msgspec import Struct, field
 from sqlalchemy import select
 
-from proxy.admin.channels import Message, NotSent, Sending
+from proxy.admin.channels import Message, NotSent, PartlySent, Sending
 from proxy.admin.reports import WEEK_S
 from proxy.config.alerts import SHARES, STATES, WEEKDAYS, AlertSettings, RuleSettings, WeeklySettings
 from proxy.errors import StoreUnavailable
@@ -45,6 +45,8 @@ Measured = tuple[float | None, int | None]
 KEY = "alerts:lead"
 _BEAT_S, _LEAD_S, _SENDING_S = 3.0, 12.0, 120.0
 """Between two looks at the row, at most; so long a process leads that says nothing more; and so long one that is sending."""
+_END_S = 5.0
+"""For messages on their way as the process ends: one that nobody waits for goes out again from the next leader."""
 _NOT_ENDED = ("pending", "interrupted")
 _UNSUPPORTED = ("claims_contradicted", "claims_unsupported", "hallucination_detected")
 _SUBJECTS: Mapping[Event, str] = {"firing": "rings", "repeated": "still rings", "cleared": "has cleared"}
@@ -214,8 +216,8 @@ class Alerts:
         """As last seen; and what this process alone knows: of a store that is away."""
         self._leads, self._store_seen_at = False, 0.0
         """Whether it led in the last round that found the store; and when that was, by `time.monotonic`."""
-        every_s = min(_BEAT_S, settings.every_s)
-        self._rounds = RepeatedTask(self._round, every_s, name="alerts", problem="alerts could not be looked at", log=log, jitter=0.1)
+        every_s, problem = min(_BEAT_S, settings.every_s), "alerts could not be looked at"
+        self._rounds = RepeatedTask(self._round, every_s, name="alerts", problem=problem, log=log, jitter=0.1, end_s=_END_S)
 
     def start(self) -> None:
         """Begin, where there is anything to look at."""
@@ -393,6 +395,9 @@ class Alerts:
             subject = f"Groundwire: {letter.rule} {_SUBJECTS[letter.event]}" if letter.rule else text.partition("\n")[0]
             message = Message(id=letter.id, at=time.time(), subject=subject, text=text, data=letter.data, page=page)
             await self._sending.send(channel, message)
+        except PartlySent as error:
+            log.error("alert %s is not tried again: channel %s: %s", letter.rule or letter.event, letter.channel, error)
+            self._counters.count("alerts.failed_count")
         except (NotSent, StoreUnavailable) as error:
             return str(error)
         except Exception as error:  # one that left here would keep what the other channels took from being noted: it would go out again

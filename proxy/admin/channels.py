@@ -15,11 +15,14 @@ import http.client
 import smtplib
 import ssl
 import threading
+import time
 from collections.abc import Mapping
 from concurrent.futures import Future
+from contextlib import suppress
 from email.message import EmailMessage
+from email.policy import SMTP
 from email.utils import formatdate
-from typing import Any
+from typing import IO, Any
 from urllib.error import HTTPError, URLError
 from urllib.request import HTTPRedirectHandler, Request, build_opener
 
@@ -33,10 +36,18 @@ from proxy.observe.logs import one_line
 TIMEOUT_S, TRY_S = 10.0, 60.0
 """For each answer of the other side, or a piece of one; and for one try."""
 _MAX_REASON_CHARS = 200
+_MAX_REPLY_BYTES = 65_536
+"""Of all that a mail server answers in one try, which is some hundred bytes a command."""
+_SEVEN_BITS = SMTP.clone(cte_type="7bit")
+"""Texts that also a server without 8BITMIME (RFC 6152) takes."""
 
 
 class NotSent(GroundwireError):
     """The channel did not take it."""
+
+
+class PartlySent(NotSent):
+    """Some of its recipients have it, and would get it twice by another try."""
 
 
 class Message(Struct, frozen=True, kw_only=True):
@@ -134,8 +145,46 @@ def _post(url: str, body: bytes, headers: Mapping[str, str]) -> None:
         response.read(1)
 
 
+class _Replies:
+    """A mail server's answers as smtplib reads them, within bounds: it reads on while a line says that another one follows."""
+
+    def __init__(self, file: IO[bytes], until: float) -> None:
+        self._file, self._until, self._left = file, until, _MAX_REPLY_BYTES
+        self.close = file.close
+
+    def readline(self, most: int) -> bytes:
+        """A line, as a file's. Raises `TimeoutError` past the end of the try, `OSError` for an answer that is too long."""
+        line = bytearray()
+        while len(line) < most and not line.endswith(b"\n") and (byte := self._file.read(1)):
+            line += byte
+            self._left -= 1
+            if time.monotonic() > self._until:
+                raise TimeoutError("timed out")
+            if self._left < 0:
+                raise OSError("its answers are too long")
+        return bytes(line)
+
+
+class _Server(smtplib.SMTP):
+    """A mail server in one try."""
+
+    def __init__(self, *args: Any, **options: Any) -> None:
+        self._until = time.monotonic() + TRY_S
+        super().__init__(*args, **options)
+
+    def getreply(self) -> tuple[int, bytes]:
+        """As the base's."""
+        if self.file is None and self.sock is not None:
+            self.file = _Replies(self.sock.makefile("rb"), self._until)
+        return super().getreply()
+
+
+class _TlsServer(_Server, smtplib.SMTP_SSL):
+    """The same, in TLS from the first byte."""
+
+
 def _mail(channel: EmailSettings, message: Message) -> None:
-    mail = EmailMessage()
+    mail = EmailMessage(_SEVEN_BITS)
     mail["Subject"], mail["From"], mail["To"] = message.subject, channel.sender, ", ".join(channel.to)
     mail["Date"] = formatdate(message.at, usegmt=True)
     mail["Message-ID"] = f"<{message.id}@{channel.sender.rpartition('@')[2]}>"
@@ -144,15 +193,21 @@ def _mail(channel: EmailSettings, message: Message) -> None:
         mail.add_attachment(message.page, subtype="html", filename="groundwire-report.html")
     context = ssl.create_default_context()
     if channel.security == "tls":
-        server: smtplib.SMTP = smtplib.SMTP_SSL(channel.host, channel.port, timeout=TIMEOUT_S, context=context)
+        server: _Server = _TlsServer(channel.host, channel.port, timeout=TIMEOUT_S, context=context)
     else:
-        server = smtplib.SMTP(channel.host, channel.port, timeout=TIMEOUT_S)
-    with server:
+        server = _Server(channel.host, channel.port, timeout=TIMEOUT_S)
+    try:
         if channel.security == "starttls":
             server.starttls(context=context)
         if channel.user:
             server.login(channel.user, channel.password)
-        server.send_message(mail)
+        refused = server.send_message(mail)
+    finally:
+        with suppress(OSError):
+            server.putcmd("QUIT")  # what it answers changes nothing of what became of the message
+        server.close()
+    if refused:
+        raise PartlySent(f"the mail server refuses {len(refused)} of {len(channel.to)} recipients")
 
 
 def _words(error: object) -> str:

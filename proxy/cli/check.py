@@ -14,7 +14,9 @@ from proxy.cli.terminal import refused
 from proxy.config.conversion import Problems
 from proxy.config.settings import BuiltinSettings, EmbeddedSettings, OpenAISettings, RouteSettings, Settings, load_settings, read_settings
 from proxy.errors import ConfigError, ModelUnavailable, StoreUnavailable
+from proxy.exchange import Usage
 from proxy.models.making import make_embedder, make_pair_model
+from proxy.models.tokens.counter import TiktokenCounter
 from proxy.policy.loading import Policy, PolicyReading, RoutePolicies, has_stages, load_policy
 from proxy.policy.precision import below_floor
 from proxy.ports.stage import Stage
@@ -24,6 +26,7 @@ from proxy.store.knowledge import extension_problem
 from proxy.store.pages import reports_of
 from proxy.upstreams.embedded import EmbeddedUpstream
 from proxy.upstreams.gguf import default_model_path
+from proxy.upstreams.making import decision_apis, make_upstream
 from proxy.wire.translation.translate import APIS, TITLES
 
 _BY_PASSAGES = ("relevance", "citations", "confidence", "claims")
@@ -58,7 +61,7 @@ def check(path: Path, shipped: Sequence[str] = ()) -> int:
         reading = PolicyReading(settings, str(path))
         for i, route in enumerate(settings.routes):
             policies = reading.route(i, route)
-            lines += _route(route, policies, shipped) if policies is not None else ()
+            lines += _route(route, policies, shipped, settings) if policies is not None else ()
         lines += _translations(settings)
         found.found += reading.problems.found
         used = {file.resolve() for file in reading.read}
@@ -187,7 +190,19 @@ def _without_hand_over(policy: Policy) -> list[str]:
     return [stage.name for stage in stages if stage.name in _BY_PASSAGES]
 
 
-def _route(route: RouteSettings, found: RoutePolicies, shipped: Sequence[str]) -> Iterator[str]:
+def _unpriced_judge(policy: Policy, settings: Settings) -> str:
+    """``UPSTREAM/MODEL`` of a judge whose daily budget cannot be kept; "" of any other."""
+    judge = policy.judge
+    upstream = settings.upstreams.get(judge.upstream) if judge is not None and judge.max_usd_per_day is not None else None
+    if judge is None or upstream is None or isinstance(upstream, BuiltinSettings):
+        return ""
+    api = decision_apis(settings).get(judge.upstream) if judge.kind == "decisions" else None
+    model = TiktokenCounter(settings.models).model(make_upstream(judge.upstream, upstream).catalogue_name(judge.model))
+    is_priced = model.cost_usd(Usage(1, 1)) is not None or (api is not None and api.usd_per_million_tokens is not None)
+    return "" if is_priced else f"{judge.upstream}/{judge.model}"
+
+
+def _route(route: RouteSettings, found: RoutePolicies, shipped: Sequence[str], settings: Settings) -> Iterator[str]:
     enforced, columns = found.default.enforce and route.enforce, shutil.get_terminal_size().columns
     how = _in_short(found.default) if enforced else _in_short(found.default).replace(found.default.delivery, "shadow mode", 1)
     said = f"  {route.prefix}/v1 -> {route.upstream}, {found.default.label} ({how})"
@@ -201,6 +216,8 @@ def _route(route: RouteSettings, found: RoutePolicies, shipped: Sequence[str]) -
         if judging := _without_hand_over(policy):
             lacking = "and no stage hands the passages of groundwire.context to the model: faithful does"
             yield f"    note: {policy.name} has {', '.join(judging)}, {lacking}"
+        if judge := _unpriced_judge(policy, settings):
+            yield f"    note: {policy.name} has judge.max_usd_per_day, and no price of {judge} is known: it is asked until its first answer"
         for spec in policy.stages if policy.enforce and route.enforce else ():
             for line in below_floor(spec.stage.name, policy.actions(spec)):
                 yield f"    note: {policy.name} lets {spec.stage.name} {line}"

@@ -237,12 +237,14 @@ class ChatModel(Protocol):
     async def answer(
         self, upstream: str, model: str, messages: Sequence[Message], *, params: Mapping[str, Any] | None = None, timeout_s: float = 30.0
     ) -> Completion:
-        """The answer with what it cost. Raises `ProxyError`: the upstream is unknown, unreachable, too slow, or answers with an error."""
+        """The answer with what it cost; its text may be empty. Raises `ProxyError`: the upstream is unknown, unreachable, too slow, or
+        answers with an error.
+        """
 
     async def complete(
         self, upstream: str, model: str, messages: Sequence[Message], *, params: Mapping[str, Any] | None = None, timeout_s: float = 30.0
     ) -> str:
-        """The answer's text alone. Raises `ProxyError`."""
+        """The answer's text alone, which is not empty. Raises `ProxyError`."""
 
 
 class ToolRanking(Struct, frozen=True):

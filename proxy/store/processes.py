@@ -102,6 +102,8 @@ class Processes:
         """How many live of those that this store serves."""
         self._differences: dict[str, _Difference] = {}
         """By what they are in."""
+        self.problem = ""
+        """Why it cannot say that it lives, as where a table is gone or locked that a ping of the store does not touch; "" while it can."""
         self.drift: Sequence[str] = ()
         """In what they have differed for `DRIFT_S`: something does not come everywhere. What comes everywhere within seconds, as another
         version of knowledge does, is no drift."""
@@ -129,11 +131,13 @@ class Processes:
                 await self.beat()
                 await self.compare()
                 await self.close_abandoned()
+                self.problem = ""
             except StoreUnavailable as error:
+                self.problem = str(error)
                 log.debug("process %s cannot say that it lives: %s", self.name, error)
             except Exception:
                 log.exception("process %s could not say that it lives", self.name)
-            await self._pause(time.monotonic() + BEAT_S * random.uniform(0.8, 1.2))
+            await self._pause(time.monotonic() + (CHANGE_S if self.problem else BEAT_S) * random.uniform(0.8, 1.2))
 
     async def _pause(self, until: float) -> None:
         """Until then, or until it has something else to say of itself."""

@@ -103,8 +103,11 @@ class UpstreamChat:
     async def complete(
         self, upstream: str, model: str, messages: Sequence[Message], *, params: Mapping[str, Any] | None = None, timeout_s: float = 30.0
     ) -> str:
-        """Implements `proxy.ports.ChatModel`. Raises as `answer`."""
-        return (await self.answer(upstream, model, messages, params=params, timeout_s=timeout_s)).text
+        """Implements `proxy.ports.ChatModel`. Raises as `answer`, and `UpstreamUnreachable` for an answer without text."""
+        text = (await self.answer(upstream, model, messages, params=params, timeout_s=timeout_s)).text
+        if not text.strip():
+            raise UpstreamUnreachable(f"upstream {upstream}: a chat completion without text")
+        return text
 
     async def answer(
         self, upstream: str, model: str, messages: Sequence[Message], *, params: Mapping[str, Any] | None = None, timeout_s: float = 30.0
@@ -118,13 +121,13 @@ class UpstreamChat:
         try:
             completion = orjson.loads(answer)
             choice = completion["choices"][0]
-            content = choice["message"]["content"]
+            content = dict(choice["message"]).get("content")
         except (ValueError, LookupError, TypeError) as error:
             raise UpstreamUnreachable(f"upstream {upstream}: not a chat completion") from error
         usage = usage_in("chat", completion.get("usage"), completion.get("service_tier"))
         spent = usage or Usage(0, 0)
         usd = self._usd(upstream, model, usage) if usage is not None else None
-        return Completion(_text(upstream, content), _first_token(choice), spent.prompt_tokens, spent.completion_tokens, usd)
+        return Completion(_text(content), _first_token(choice), spent.prompt_tokens, spent.completion_tokens, usd)
 
     def _usd(self, upstream: str, model: str, usage: Usage) -> float | None:
         if self._tokens is None:
@@ -143,13 +146,11 @@ def _first_token(choice: Mapping[str, Any]) -> dict[str, float]:
     return {token: logprob for logprob, token in found}
 
 
-def _text(upstream: str, content: Any) -> str:
-    """Of a message's content."""
+def _text(content: Any) -> str:
+    """Of a message's content; "" where a model has thought until its tokens were spent, which is paid too."""
     if isinstance(content, list):  # some servers answer in parts
         content = "".join(str(part.get("text") or "") for part in content if isinstance(part, dict))
-    if not isinstance(content, str) or not content.strip():
-        raise UpstreamUnreachable(f"upstream {upstream}: a chat completion without text")
-    return content
+    return content if isinstance(content, str) else ""
 
 
 # ---- a decision model ----

@@ -4,12 +4,13 @@ import asyncio
 import base64
 import hashlib
 import hmac
+from contextlib import suppress
 from typing import Any
 
 import pytest
 
 from proxy.admin import channels
-from proxy.admin.channels import Message, NotSent, Sending, send, signature
+from proxy.admin.channels import Message, NotSent, PartlySent, Sending, send, signature
 from proxy.config.alerts import Channel, EmailSettings, SlackSettings, WebhookSettings
 from proxy.testing import ScriptedUpstream, reply
 from tests.smtp import MailSink
@@ -88,10 +89,57 @@ async def test_what_is_said_has_no_secret_in_it(channel: Channel, message: str) 
     assert message == str(caught.value)
 
 
-async def test_a_mail_server_that_refuses_everybody_is_said() -> None:
-    async with MailSink(refuse=True) as sink:
-        with pytest.raises(NotSent, match=r"^the mail server refuses every recipient$"):
+@pytest.mark.parametrize(
+    ("answers", "problem"),
+    [
+        ({"RCPT": b"550 no"}, "the mail server refuses every recipient"),
+        ({"MAIL": b"451 later", "QUIT": b"250 ok"}, "the mail server answers 451"),
+        ({"EHLO": b"250-x\r\n" * 20_000 + b"250 x"}, "Connection unexpectedly closed: its answers are too long"),
+    ],
+)
+async def test_a_mail_server_that_does_not_take_it_is_said(answers: dict[str, bytes], problem: str) -> None:
+    async with MailSink(answers) as sink:
+        with pytest.raises(NotSent, match=f"^{problem}$"):
             await sent(mail_to(sink.port))
+
+
+@pytest.mark.parametrize("answer", [b"421 closing", b"250 ok", b"\xff", b"250-and"])
+async def test_a_mail_that_was_taken_is_sent_whatever_the_server_says_at_the_end(answer: bytes) -> None:
+    async with MailSink({"QUIT": answer}) as sink:
+        await sent(mail_to(sink.port))
+    assert 1 == len(sink.mails)
+
+
+async def test_a_mail_that_one_recipient_does_not_get_is_said() -> None:
+    async with MailSink({"RCPT b@example.com": b"550 no"}) as sink:
+        with pytest.raises(PartlySent, match=r"^the mail server refuses 1 of 2 recipients$"):
+            await sent(mail_to(sink.port))
+    assert 1 == len(sink.mails)
+
+
+async def test_a_mail_has_no_byte_that_a_server_without_8bitmime_refuses() -> None:
+    async with MailSink() as sink:
+        await sent(mail_to(sink.port), Message(id="alert_3", at=0.0, subject="Wöche", text="Wöche", data={}, page="<h1>Wöche</h1>"))
+    assert (True, "Wöche") == (sink.bodies[0].isascii(), sink.mails[0]["Subject"])
+
+
+async def test_a_mail_server_that_answers_byte_by_byte_ends_with_the_try(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(channels, "TRY_S", 0.5)
+    left = asyncio.Event()
+
+    async def answer(_: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        with suppress(ConnectionError):
+            while True:
+                writer.write(b"2")
+                await writer.drain()
+                await asyncio.sleep(0.01)
+        writer.close()
+        left.set()
+
+    async with await asyncio.start_server(answer, "127.0.0.1", 0) as server, asyncio.timeout(10):
+        with pytest.raises(NotSent, match=r"^Connection unexpectedly closed: timed out$"):
+            await sent(mail_to(server.sockets[0].getsockname()[1]))
+        await left.wait()
 
 
 async def test_who_answers_byte_by_byte_is_waited_for_once_and_not_for_long(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -213,6 +213,26 @@ def test_a_policy_that_judges_by_passages_and_hands_none_over_is_noted(folder: P
     assert [] == noted(capsys, folder, "name: mine\nstages: [budget, poisoning]\n")
 
 
+@pytest.mark.parametrize(
+    ("judge", "is_noted"),
+    [
+        ("kind: chat, upstream: local, model: own, max_usd_per_day: 2", True),
+        ("kind: chat, upstream: local, model: own", False),
+        ("kind: chat, upstream: far, model: gpt-4o-mini, max_usd_per_day: 2", False),
+        ("kind: decisions, upstream: far, model: own, max_usd_per_day: 2", True),
+        ("kind: decisions, upstream: told, model: own, max_usd_per_day: 2", False),
+        ("kind: builtin, max_usd_per_day: 2", False),
+    ],
+)
+def test_a_budget_that_cannot_be_kept_is_noted(folder: Path, capsys: Captured, judge: str, is_noted: bool) -> None:
+    far = "{kind: openai, base_url: 'http://127.0.0.1:9/v1', api_key: sk-1"
+    upstreams = f"local: {{kind: embedded}}, far: {far}}}, told: {far}, decisions: {{usd_per_million_tokens: 0.1}}}}"
+    (folder / "policies" / "rag.yaml").write_text(f"name: mine\njudge: {{{judge}}}\nstages: [budget, claims]\n")
+    (folder / "config.yaml").write_text(f"upstreams: {{{upstreams}}}\nroutes: [{{upstream: local, policy: policies/rag.yaml}}]\n")
+    assert 0 == main(["check", "--config", str(folder / "config.yaml")])
+    assert is_noted == ("mine has judge.max_usd_per_day, and no price of" in capsys.readouterr().out)
+
+
 def test_an_address_without_a_path_is_noted(folder: Path, capsys: Captured) -> None:
     upstreams = "a: {kind: openai, base_url: 'http://127.0.0.1:9'}, b: {kind: openai, base_url: 'http://127.0.0.1:9/v1'}"
     (folder / "config.yaml").write_text(f"upstreams: {{{upstreams}}}\nroutes: [{{upstream: a, policy: policies/rag.yaml}}]\n")

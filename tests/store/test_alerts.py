@@ -16,7 +16,7 @@ from proxy.store.database import Database
 from proxy.store.figures import DatabaseFigures
 from proxy.store.tables import memory
 from proxy.store.writer import RecordWriter
-from proxy.testing import ScriptedUpstream, reply
+from proxy.testing import ScriptedUpstream, reply, stream
 from tests.smtp import MailSink
 from tests.store.conftest import CountingCounters, make_record
 
@@ -234,6 +234,34 @@ async def test_the_weekly_report_goes_once_and_not_at_the_first_look(database: D
         for at in (0, due - 1, due, due + 1):
             await watch.look(at)
     assert [f"{WEEK_S:.0f} s"] == [mail["Subject"] for mail in mails.mails]
+
+
+async def test_a_mail_that_only_some_get_is_not_sent_to_them_again(database: Database, caplog: pytest.LogCaptureFixture) -> None:
+    async with MailSink({"RCPT b@b.c": b"451 later"}) as mails, ScriptedUpstream() as none:
+        channel = EmailSettings(host="127.0.0.1", port=mails.port, security="none", sender="a@b.c", to=("a@b.c", "b@b.c"))
+        watch = Watch(database, none, channels={"m": channel})
+        await fill(database, ["unsure"] * 10)
+        for at in (0, 10):
+            await watch.look(at)
+    assert (1, 1) == (len(mails.mails), watch.counters["alerts.failed_count"])
+    assert "channel m: the mail server refuses 1 of 2 recipients" in caplog.text
+
+
+async def test_a_message_on_its_way_is_waited_for_at_the_end_and_not_sent_by_the_next_leader(database: Database) -> None:
+    go_on = asyncio.Event()
+    async with ScriptedUpstream(stream([b"ok"], wait={0: go_on})) as sink, asyncio.timeout(10):
+        first, second = (Watch(database, sink, name, every_s=0.05) for name in "ab")
+        await first.look(0)
+        await fill(database, ["unsure"] * 10)
+        first.alerts.start()
+        while not sink.calls:
+            await asyncio.sleep(0.01)
+        stopping = asyncio.create_task(first.alerts.stop())
+        await asyncio.wait((stopping,), timeout=0.2)
+        go_on.set()
+        await stopping
+        assert await second.look(1)
+    assert 1 == len(sink.calls)
 
 
 async def test_a_report_that_cannot_be_made_is_given_up_and_nothing_else_is_sent_again(database: Database) -> None:

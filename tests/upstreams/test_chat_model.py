@@ -74,6 +74,14 @@ async def test_what_is_no_answer_is_an_error(body: Any) -> None:
             await chat.complete("judge", "small", ASKED)
 
 
+@pytest.mark.parametrize("message", [{"content": ""}, {"content": None}, {"role": "assistant"}])
+async def test_an_answer_without_text_has_its_price(message: dict[str, Any]) -> None:
+    body = {"choices": [{"message": message}], "usage": {"prompt_tokens": 1000, "completion_tokens": 10}}
+    async with asking(reply(body)) as (chat, _):
+        found = await chat.answer("judge", "gpt-5.4", ASKED)
+    assert ("", pytest.approx((1000 * 2.5 + 150) / 1e6)) == (found.text, found.usd)
+
+
 async def test_an_answer_in_parts() -> None:
     body = {"choices": [{"message": {"content": [{"type": "text", "text": "Ye"}, {"type": "text", "text": "s."}]}}]}
     async with asking(reply(body)) as (chat, _):

@@ -24,7 +24,7 @@ from proxy.grounding.judging.questions import JudgeOptions
 from proxy.grounding.judging.readouts import ChatReadout, DecisionReadout, JudgedBatch, TokenReadout
 from proxy.language.lru import LRU, key_of
 from proxy.ports import Ports, Spending
-from proxy.ports.deadline import left_s
+from proxy.ports.deadline import STORE_TIMEOUT_S, AwakeTimeout, left_s
 from proxy.ports.judge import AskAbout, Builtin, Judge, JudgeAnswer, JudgeQuestion
 
 log = logging.getLogger("groundwire.judge")
@@ -47,6 +47,8 @@ PAUSE_AFTER, PAUSE_S = 3, 10.0
 SHARE_OF_TIME = 0.9
 """Of what is left until the deadline of the check: how long the judge is waited for, so that the built-in models' word still counts."""
 _SHORTEST_S = 0.01
+_TRIES = 2
+"""Of a call whose answer cannot be read."""
 _DAY_S = 86_400
 _MAX_PROBLEM_CHARS = 300
 
@@ -66,7 +68,8 @@ class DailyBudget:
     """What a policy's judge may spend from one midnight (UTC) to the next, all processes that share a store together.
 
     `spending` counts over the processes; each learns what the others have spent with its own first question of a day and with every call it
-    pays, so that all together spend at most one call each too much. Without a store, or while it is away, a process counts what it knows.
+    pays, so that each spends at most the calls too much that are open by then, `MAX_CALLS`. Without a store, or while it is away, a process
+    counts what it knows. What a call costs that brings no answer nobody says: it counts nothing.
     """
 
     def __init__(
@@ -80,7 +83,7 @@ class DailyBudget:
         if self._max_usd is None:
             return
         if usd is None:
-            log.warning("no price is known for the policy's judge: max_usd_per_day cannot be kept, so it is not asked any more today")
+            log.warning("what the policy's judge costs is not known: max_usd_per_day cannot be kept, so it is not asked any more today")
         await self._count(usd if usd is not None else self._max_usd)
 
     async def is_spent(self) -> bool:
@@ -100,9 +103,13 @@ class DailyBudget:
         self._usd += usd
         if self._spending is not None:
             try:
-                self._usd = max(self._usd, await self._spending.add(self._name, day, usd))
-            except StoreUnavailable as error:
-                log.warning("what the judge %s has cost is counted in this process alone: %s", self._name, error)
+                async with AwakeTimeout(STORE_TIMEOUT_S):
+                    spent = await self._spending.add(self._name, day, usd)
+            except (StoreUnavailable, TimeoutError) as error:
+                why = error or "no answer in time"
+                log.warning("what the judge %s has cost is counted in this process alone: %s", self._name, why)
+            else:
+                self._usd = max(self._usd, spent if day == self._day else 0.0)
 
 
 class UpstreamJudge:
@@ -171,21 +178,29 @@ class UpstreamJudge:
         return [answers[i] for i in range(len(questions))]
 
     async def _call(self, questions: Sequence[JudgeQuestion], use: JudgeUse, until: float, *, reordered: bool) -> list[JudgeAnswer]:
-        left_s = until - time.perf_counter()
-        try:
-            async with asyncio.timeout(max(0.0, left_s)), self._places:
-                use.calls += 1
-                asked = await self._readout.ask(questions, max(0.001, until - time.perf_counter()), reordered=reordered)
-        except (ProxyError, ValueError, TimeoutError) as error:
-            problem = _problem(error)
-            log.info("the judge %s: %s", self.name, error or problem)
-            self._note_failure(problem)
-            use.fail(problem)
-            return [JudgeAnswer(problem=problem)] * len(questions)
-        self._failures = 0
-        await self._budget.add(asked.usd)
-        use.add(asked.input_tokens, asked.output_tokens, asked.usd)
-        return list(asked.answers)
+        """An answer for each, asked for once more where nothing can be read; each try is paid."""
+        problem = ""
+        for _ in range(_TRIES):
+            try:
+                async with asyncio.timeout(max(0.0, until - time.perf_counter())), self._places:
+                    if await self._budget.is_spent():  # while it waited for its place
+                        use.fail(JUDGE_OVER_BUDGET)
+                        return [JudgeAnswer(problem=JUDGE_OVER_BUDGET)] * len(questions)
+                    use.calls += 1
+                    asked = await self._readout.ask(questions, max(0.001, until - time.perf_counter()), reordered=reordered)
+            except (ProxyError, ValueError, TimeoutError) as error:
+                problem = _problem(error)
+                log.info("the judge %s: %s", self.name, error or problem)
+                break
+            use.add(asked.input_tokens, asked.output_tokens, asked.usd)
+            await self._budget.add(asked.usd)
+            if asked.answers:
+                self._failures = 0
+                return list(asked.answers)
+            problem = "an answer that cannot be read"
+        self._note_failure(problem)
+        use.fail(problem)
+        return [JudgeAnswer(problem=problem)] * len(questions)
 
     def _note_failure(self, problem: str) -> None:
         self._failures += 1

@@ -28,7 +28,6 @@ MAX_QUESTIONS = 16
 """Of one call."""
 FORMAT_REFUSED = frozenset((400, 404, 415, 422, 501))
 """Statuses with which servers refuse a ``response_format``, ``temperature`` or ``logprobs`` that they do not know."""
-_TRIES = 2
 _MAX_REASON_CHARS = 300
 _CONFIDENCES = {"high": 0.9, "medium": 0.7, "low": 0.55}
 _SYSTEM = (
@@ -56,7 +55,7 @@ class JudgedBatch(Struct, frozen=True):
     """What one call brought."""
 
     answers: Sequence[JudgeAnswer]
-    """One for each question, in order."""
+    """One for each question, in order; none where nothing can be read."""
     input_tokens: int = 0
     output_tokens: int = 0
     usd: float | None = None
@@ -75,16 +74,10 @@ class ChatReadout:
         self._structured = True
 
     async def ask(self, questions: Sequence[JudgeQuestion], timeout_s: float, *, reordered: bool = False) -> JudgedBatch:
-        """Answers to questions of one purpose. Raises `ProxyError`, and `ValueError` where nothing could be read twice."""
-        messages, choices = prompt(questions), questions[0].choices
-        calls: list[Completion] = []
-        for _ in range(_TRIES):
-            completion = await self._complete(messages, choices, timeout_s)
-            calls.append(completion)
-            answers = parse(completion.text, len(questions), choices)
-            if answers is not None:
-                return _batch_of(calls, answers)
-        raise ValueError(f"{_TRIES} answers that cannot be read")
+        """Answers to questions of one purpose. Raises `ProxyError`."""
+        choices = questions[0].choices
+        completion = await self._complete(prompt(questions), choices, timeout_s)
+        return _batch_of(completion, parse(completion.text, len(questions), choices) or ())
 
     async def _complete(self, messages: Sequence[Message], choices: Sequence[str], timeout_s: float) -> Completion:
         if self._structured:
@@ -118,7 +111,7 @@ class TokenReadout:
         messages = [{"role": "system", "content": system}, {"role": "user", "content": _data([question])}]
         extra = {"temperature": 0, "max_tokens": 1, "logprobs": True, "top_logprobs": _TOP_LOGPROBS}
         completion = await _completion(self._chat, self._options, messages, extra, timeout_s)
-        return _batch_of([completion], [_read_letters(completion.first_token, choices)])
+        return _batch_of(completion, [_read_letters(completion.first_token, choices)])
 
 
 def _read_letters(logprobs: Mapping[str, float], choices: Sequence[str]) -> JudgeAnswer:
@@ -141,10 +134,8 @@ async def _completion(
     return await chat.answer(options.upstream, options.model, messages, params={**extra, **options.params}, timeout_s=timeout_s)
 
 
-def _batch_of(calls: Sequence[Completion], answers: Sequence[JudgeAnswer]) -> JudgedBatch:
-    prices = [call.usd for call in calls if call.usd is not None]
-    usd = sum(prices) if len(prices) == len(calls) else None
-    return JudgedBatch(answers, sum(call.input_tokens for call in calls), sum(call.output_tokens for call in calls), usd)
+def _batch_of(completion: Completion, answers: Sequence[JudgeAnswer]) -> JudgedBatch:
+    return JudgedBatch(answers, completion.input_tokens, completion.output_tokens, completion.usd)
 
 
 # ---- the question ----

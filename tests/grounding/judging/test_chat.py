@@ -127,12 +127,9 @@ async def test_an_upstream_without_schemas_is_asked_without_from_then_on() -> No
     assert [True, False, False] == ["response_format" in params for params in chat.params]
 
 
-async def test_an_unreadable_answer_is_asked_for_once_more_and_both_are_paid() -> None:
-    chat = ScriptedChat([Completion("Sorry?", {}, 10, 1, 0.1), Completion(BOTH, {}, 10, 2, 0.1)])
-    found = await ChatReadout(chat, options()).ask([PARIS, LONDON], 4)
-    assert (20, 3, 0.2) == (found.input_tokens, found.output_tokens, found.usd)
-    with pytest.raises(ValueError, match="2 answers that cannot be read"):
-        await ChatReadout(ScriptedChat(["Sorry?"]), options()).ask([PARIS], 4)
+async def test_what_an_unreadable_answer_costs_is_told() -> None:
+    found = await ChatReadout(ScriptedChat([Completion("Sorry?", {}, 10, 1, 0.1)]), options()).ask([PARIS], 4)
+    assert ([], 10, 1, 0.1) == (list(found.answers), found.input_tokens, found.output_tokens, found.usd)
 
 
 @pytest.mark.parametrize("failure", [UpstreamRefused("no key", 401), UpstreamUnreachable("gone")])

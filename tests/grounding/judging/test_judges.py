@@ -9,10 +9,20 @@ from typing import Any
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from msgspec.structs import replace
 
 from proxy.errors import StoreUnavailable, UpstreamRefused, UpstreamTimeout
 from proxy.exchange import Exchange
-from proxy.grounding.judging.judges import PAUSE_AFTER, DailyBudget, UpstreamJudge, UpstreamSession, apply_temperature, batches, make_judge
+from proxy.grounding.judging.judges import (
+    MAX_CALLS,
+    PAUSE_AFTER,
+    DailyBudget,
+    UpstreamJudge,
+    UpstreamSession,
+    apply_temperature,
+    batches,
+    make_judge,
+)
 from proxy.grounding.judging.questions import JudgeOptions, SecondOpinion, relevance_question, support_question
 from proxy.grounding.judging.readouts import ChatReadout, DecisionReadout, JudgedBatch, TokenReadout
 from proxy.ports.deadline import within
@@ -197,6 +207,36 @@ async def test_a_spent_budget_is_said_and_nobody_is_asked_until_midnight() -> No
     assert ["supported"] == await choices(asking, "c")
 
 
+async def test_questions_that_wait_for_their_place_are_not_asked_once_the_budget_is_spent() -> None:
+    all_busy = asyncio.Barrier(MAX_CALLS)
+
+    class Slow(Readout):
+        async def ask(self, questions: Sequence[JudgeQuestion], timeout_s: float, *, reordered: bool = False) -> JudgedBatch:
+            await all_busy.wait()
+            return await super().ask(questions, timeout_s, reordered=reordered)
+
+    readout = Slow(usd=0.5)
+    judge = UpstreamJudge(readout, OPTIONS, DailyBudget(1.0))
+    asking = [asyncio.create_task(choices(judge.session(make_exchange(), "claims"), str(i))) for i in range(3 * MAX_CALLS)]
+    found = [choice for (choice,) in await asyncio.gather(*asking)]
+    assert (MAX_CALLS, MAX_CALLS) == (len(readout.calls), found.count("supported"))
+
+
+async def test_an_answer_that_cannot_be_read_is_asked_for_once_more_and_both_are_paid() -> None:
+    class Unreadable(Readout):
+        async def ask(self, questions: Sequence[JudgeQuestion], timeout_s: float, *, reordered: bool = False) -> JudgedBatch:
+            batch = await super().ask(questions, timeout_s, reordered=reordered)
+            return batch if len(self.calls) == 2 else replace(batch, answers=())
+
+    exchange, readout = make_exchange(), Unreadable(usd=0.5)
+    asking = UpstreamJudge(readout, OPTIONS, DailyBudget(2.0)).session(exchange, "claims")
+    assert [["supported"], [""], [""]] == [await choices(asking, name) for name in "abc"]
+    use = exchange.facts.judge
+    assert use is not None
+    assert (4, 4, 2.0) == (len(readout.calls), use.calls, use.usd)
+    assert ["an answer that cannot be read", "judge_over_budget"] == use.failed
+
+
 async def test_a_budget_cannot_be_kept_where_no_price_is_known() -> None:
     readout = Readout(usd=None)
     asking = UpstreamJudge(readout, OPTIONS, DailyBudget(1.0)).session(make_exchange(), "claims")
@@ -245,6 +285,40 @@ async def test_a_process_counts_for_itself_while_the_store_is_away() -> None:
     assert not await budget.is_spent()
     await budget.add(1.0)
     assert (True, 0.0) == (await budget.is_spent(), spent.usd)
+
+
+async def test_what_yesterday_s_last_call_cost_is_not_counted_today() -> None:
+    now, midnight = [DAY_S * 20_000.0 - 1], asyncio.Event()
+
+    class Slow(Spent):
+        async def add(self, name: str, day: int, usd: float) -> float:
+            if day == 19_999:
+                await midnight.wait()
+                return 1.0
+            return 0.0
+
+    budget = DailyBudget(1.0, lambda: now[0], spending=Slow(), name="rag/a/b")
+    adding = asyncio.create_task(budget.add(0.5))
+    await asyncio.sleep(0)
+    now[0] += 2
+    assert not await budget.is_spent()
+    midnight.set()
+    await adding
+    assert not await budget.is_spent()
+
+
+async def test_a_store_that_does_not_answer_does_not_keep_the_judge_s_word(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("proxy.grounding.judging.judges.STORE_TIMEOUT_S", 0.05)
+
+    class Hanging(Spent):
+        async def add(self, name: str, day: int, usd: float) -> float:
+            await asyncio.Event().wait()
+            return 0.0
+
+    budget = of_process(Hanging())
+    async with asyncio.timeout(10):
+        await budget.add(1.0)
+    assert await budget.is_spent()
 
 
 # ---- asking together ----
