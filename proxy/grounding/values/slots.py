@@ -49,6 +49,8 @@ ALIGNED = 0.6
 """Share of the claim's words, beside values, that the sentence must have. Measured: `benchmarks.actions_answers`."""
 _SUPPOSITION = LazyPattern(_TEXTS.SUPPOSED, re.I)
 """How a claim begins that supposes a case, with values of the case's own."""
+_REFERENCE = LazyPattern(_TEXTS.POINTS_BACK, re.I)
+"""How a claim begins that speaks of what the answer itself said before: no sentence of the evidence says the same."""
 _DENIAL = LazyPattern(_TEXTS.DENIED, re.I)
 """Before a value that the claim itself says is not the case."""
 
@@ -124,7 +126,7 @@ def may_differ(
 
     None that can be worked out, of whatever numbers in `sentences` and the claim.
     """
-    if not said.whole or _SUPPOSITION.match(claim):
+    if not said.whole or _SUPPOSITION.match(claim) or (not asked and _REFERENCE.match(claim)):
         return []
     every = unsaid_values(claim, quantities, said, language, asked)
     unsaid = list(islice((v for v in every if not _is_denied(claim, v)), MAX_UNSAID + 1))

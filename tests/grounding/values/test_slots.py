@@ -231,6 +231,19 @@ def test_what_can_be_worked_out_is_none(claim: str, sentences: tuple[str, ...]) 
     assert found(claim, *sentences) is None
 
 
+@pytest.mark.parametrize(
+    ("claim", "sentence", "language"),
+    [
+        ("That's £433 per person.", "Flights: £184 per person.", "en"),
+        ("Das sind 433 € pro Person.", "Der Flug kostet 184 € pro Person.", "de"),
+        ("Ça fait 433 € par personne.", "Le vol coûte 184 € par personne.", "fr"),
+        ("Eso son 433 € por persona.", "El vuelo cuesta 184 € por persona.", "es"),
+    ],
+)
+def test_what_points_back_to_the_answer_is_of_no_sentence(claim: str, sentence: str, language: str) -> None:
+    assert found(claim, sentence, language=language) is None
+
+
 def test_an_elliptical_answer_is_placed_by_its_question() -> None:
     assert ("Rome", "Paris") == found("It is in Rome.", "The Eiffel Tower is in Paris.", asked="Where is the Eiffel Tower?")
 
