@@ -225,6 +225,14 @@ def date_may_follow(said: Date, claim: Quantities, around: Sequence[Quantities],
     return any(_is_of(day, reading) for reading in said.readings for day in (days if reading[2] is None else near))
 
 
+def month_may_follow(month: int, claim: Quantities, around: Sequence[Quantities]) -> bool:
+    """Whether a month alone is one that a span of time leads to from a date of the claim or of what is `around`."""
+    starts = {m for each in (claim, *around) for one in each.dates for _, m, _ in one.readings if m is not None}
+    spans = [q.base_values()[0] / _MONTH_S for each in (claim, *around) for q in each.numbers if q.dimension == "duration"]
+    steps = {sign * step for span in spans[:MAX_SUMMED] for step in (math.floor(span), math.ceil(span)) if step for sign in (-1, 1)}
+    return any((start + step - month) % 12 == 0 for start in starts for step in steps)
+
+
 def _move_date(start: Date, span: Quantity) -> Iterator[date]:
     """The day that long before and after it, by the calendar where the span is in months or years."""
     for year, month, day in start.readings:

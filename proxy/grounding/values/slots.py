@@ -19,7 +19,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from proxy.grounding.evidence.retrieval import FUNCTION_WORDS, read_evidence, terms, words_of
-from proxy.grounding.values.arithmetic import date_may_follow, may_be_scaled, may_follow, time_may_follow, uncounted_spans
+from proxy.grounding.values.arithmetic import date_may_follow, may_be_scaled, may_follow, month_may_follow, time_may_follow, uncounted_spans
 from proxy.grounding.values.consistency import says_nothing
 from proxy.grounding.values.stated import (
     ANY_MONTH,
@@ -33,7 +33,7 @@ from proxy.grounding.values.stated import (
     rounds_to,
     unsaid_values,
 )
-from proxy.language.dates import Date, Time
+from proxy.language.dates import MONTHS, Date, Time
 from proxy.language.names import Name, alike, bare, missing_name, name_words, read_names
 from proxy.language.patterns import LazyPattern, phrases
 from proxy.language.quantities import MONEY, Quantities, Quantity, agrees, read_quantities
@@ -143,6 +143,8 @@ def _may_follow(value: Value, quantities: Quantities, around: Sequence[Quantitie
         return date_may_follow(read, quantities, around, uncounted)
     if isinstance(read, Time):
         return time_may_follow(read, quantities, around, uncounted)
+    if read is None:
+        return month_may_follow(MONTHS[value.text.lower()], quantities, around)
     return isinstance(read, Quantity) and (may_follow(read, quantities, around) or may_be_scaled(read, quantities, around, said))
 
 

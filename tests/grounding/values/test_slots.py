@@ -98,6 +98,7 @@ def test_a_date_that_may_be_worked_out_is_none(claim: str, text: str, language: 
         ("La mine a fermé en 1954.", "La mine a ouvert en 1953 et a fermé l'année suivante.", "fr"),
         ("La miniera chiuse nel 1954.", "La miniera aprì nel 1953 e chiuse l'anno dopo.", "it"),
         ("A mina fechou em 1954.", "A mina abriu em 1953 e fechou no ano seguinte.", "pt"),
+        ("She was launched in December.", "She was laid down in March 1967 and launched nine months later.", "en"),
         ("He was born in 1950.", "He died in 2010 at the age of 60.", "en"),
         ("She turned 40 in 2024.", "She was born in 1984.", "en"),
         ("The bakery opens at 9:30.", "The bakery opens half an hour after the kiosk, which opens at 9:00.", "en"),
@@ -120,6 +121,7 @@ def test_what_follows_from_the_sentence_is_none(claim: str, sentence: str, langu
     ("claim", "sentence", "values"),
     [
         ("The mine closed in 1956.", "The mine opened in 1953 and closed a year later.", ("1956", "1953")),
+        ("She was launched in May.", "She was laid down in March 1967 and launched nine months later.", ("May", "March")),
         ("The ticket costs €29.", "The ticket costs €20 plus 20% VAT.", ("€29", "€20")),
         ("The test takes 35 minutes.", "The test takes between 20 and 30 minutes.", ("35 minutes", "30 minutes")),
         ("The shop opens at 10:30.", "The shop opens half an hour after the bank, at 9:30.", ("10:30", "9:30")),
