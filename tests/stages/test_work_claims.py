@@ -221,6 +221,7 @@ async def test_a_record_without_words_still_says_which_work_and_where() -> None:
         ([RED, "On my machine it is 9/9.", READ], "Good, then the tests pass with your version."),
         ([RED, "Bei mir laufen sie.", READ], "Gut, dann sind die Tests grün."),
         ([("bash", {"command": "git branch --merged main"}, "  feature/a\n* main")], "`feature/a` is merged into main."),
+        ([EDIT], "There was one conflict, which I resolved by hand."),
         ([RED], "8 tests pass, one fails."),
         ([RED], "All tests should pass now."),
         ([RED], "All other tests pass."),
