@@ -73,13 +73,13 @@ class Slot(Struct, frozen=True):
     """Whether the sentence's value is the only one of its kind, or the only one beside the same words."""
 
 
-def slot(claim: str, sentences: Sequence[str], said: StatedValues, language: str, asked: str = "") -> Slot | None:
+def slot(claim: str, sentences: Sequence[str], said: StatedValues, language: str, asked: str = "", earlier: str = "") -> Slot | None:
     """The place in which one of `sentences` has another value than `claim`, in the sentence that is nearest to it; None without one.
 
-    `asked` is the question that a claim without subject answers.
+    `asked` is the question that a claim without subject answers, `earlier` what its answer says before it.
     """
     quantities = read_quantities(claim, language)
-    unsaid = may_differ(claim, quantities, sentences, said, language, asked)
+    unsaid = may_differ(claim, quantities, sentences, said, language, asked, earlier)
     if not unsaid or not sentences:
         return None
     wanted = words_of(f"{asked} {_without(claim, unsaid)}")
@@ -120,11 +120,11 @@ def _only_other_name(claim: str, sentence: str, language: str) -> str:
 
 
 def may_differ(
-    claim: str, quantities: Quantities, sentences: Sequence[str], said: StatedValues, language: str, asked: str = ""
+    claim: str, quantities: Quantities, sentences: Sequence[str], said: StatedValues, language: str, asked: str = "", earlier: str = ""
 ) -> list[Value]:
     """The claim's values that nobody has said, where so few of them can be compared with the evidence's; else none.
 
-    None that can be worked out, of whatever numbers in `sentences` and the claim.
+    None that can be worked out, of whatever numbers in `sentences`, the claim and what its answer says `earlier`.
     """
     if not said.whole or _SUPPOSITION.match(claim) or (not asked and _REFERENCE.match(claim)):
         return []
@@ -134,6 +134,10 @@ def may_differ(
         return []
     around = [read_quantities(asked, language), *(read_evidence(sentence).quantities for sentence in sentences)]
     uncounted = uncounted_spans(" ".join(sentences))
+    unsaid = [value for value in unsaid if not _may_follow(value, quantities, around, uncounted, said.quantities)]
+    if not unsaid or not earlier:
+        return unsaid
+    around = [read_quantities(earlier, language), *around]  # first, so that they are summed with the claim's own
     return [value for value in unsaid if not _may_follow(value, quantities, around, uncounted, said.quantities)]
 
 

@@ -233,6 +233,12 @@ def test_what_can_be_worked_out_is_none(claim: str, sentences: tuple[str, ...]) 
     assert found(claim, *sentences) is None
 
 
+def test_a_value_that_the_answer_works_out_step_by_step_is_none() -> None:
+    claim, said = "With the insurance at 18 € you pay 159.60 €.", StatedValues(["The insurance is 9 € per day."])
+    assert slot(claim, said.texts, said, "en") is not None
+    assert slot(claim, said.texts, said, "en", earlier="Two days are 124 €, and 80 km beyond the limit 17.60 €.") is None
+
+
 @pytest.mark.parametrize(
     ("claim", "sentence", "language"),
     [
