@@ -137,7 +137,9 @@ def may_differ(
     unsaid = [value for value in unsaid if not _may_follow(value, quantities, around, uncounted, said.quantities)]
     if not unsaid or not earlier:
         return unsaid
-    around = [read_quantities(earlier, language), *around]  # first, so that they are summed with the claim's own
+    before = read_quantities(earlier, language)
+    before = replace(before, numbers=tuple(number for number in before.numbers if number.dimension))  # bare, it may count anything
+    around = [before, *around]  # first, so that they are summed with the claim's own
     return [value for value in unsaid if not _may_follow(value, quantities, around, uncounted, said.quantities)]
 
 

@@ -239,6 +239,11 @@ def test_a_value_that_the_answer_works_out_step_by_step_is_none() -> None:
     assert slot(claim, said.texts, said, "en", earlier="Two days are 124 €, and 80 km beyond the limit 17.60 €.") is None
 
 
+def test_a_bare_number_said_before_leads_to_no_amount() -> None:
+    claim, said = "The plan costs €18 per user.", StatedValues(["The plan costs €8 per user."])
+    assert slot(claim, said.texts, said, "en", earlier="It is for 5 users, not for 10.") is not None
+
+
 @pytest.mark.parametrize(
     ("claim", "sentence", "language"),
     [
