@@ -73,6 +73,21 @@ async def test_what_cannot_be_refused_is_warned_of() -> None:
     assert ("warn", "low_relevance", None) == (verdict.outcome, verdict.code, exchange.answer)
 
 
+@pytest.mark.parametrize(
+    ("question", "outcome"),
+    [
+        ("¿Qué dice el correo?", "unchecked"),
+        ("Was sagt die Mail?", "unchecked"),
+        ("What does the mail say?", "warn"),
+        ("¿Cuánto mide la torre Eiffel de París?", "warn"),
+    ],
+)
+async def test_of_passages_in_another_language_a_question_must_name_its_subject(question: str, outcome: str) -> None:
+    after = [{"role": "assistant", "content": None, "tool_calls": [SEARCH]}, {"role": "tool", "tool_call_id": "c1", "content": BREAD}]
+    verdict = await judged(sent(question, after=after, tools=TOOLS))
+    assert (outcome, "low_relevance") == (verdict.outcome, verdict.code)
+
+
 async def test_what_was_found_for_an_earlier_question_is_no_warning() -> None:
     """In a long talk a question may be answered by anything that stands in it; its searches were for other questions."""
     before = [{"role": "user", "content": "How is bread baked?"}, *results(BREAD), {"role": "assistant", "content": "Warm."}]

@@ -19,7 +19,7 @@ from proxy.exchange.judgements import UNKNOWN_LANGUAGE, Claim, ClaimPair, Judgem
 from proxy.grounding.evidence.gathering import EvidenceBase, Selection
 from proxy.grounding.evidence.retrieval import EVIDENCE_CHARS
 from proxy.grounding.judging import labelling
-from proxy.grounding.judging.labelling import ClaimThresholds, OpenClaim
+from proxy.grounding.judging.labelling import EARLIER_CHARS, ClaimThresholds, OpenClaim
 from proxy.grounding.judging.reconsidering import reconsider_judgements
 from proxy.grounding.values.stated import follows
 from proxy.language.detection import SURE, language, language_if_sure
@@ -82,7 +82,8 @@ class Grounder:
     ) -> list[Judgement]:
         """A judgement for each claim, in order. Cancelling it ends the work; past `deadline_s` what is open is an ``error``.
 
-        The claims' language is `tongue` (ISO 639-1), or else that of `answer`, or of the claims together; a long claim's is its own.
+        `answer` is the text that they stand in: what it says before a claim may be what the claim works its values out of. The claims'
+        language is `tongue` (ISO 639-1), or else that of `answer`, or of the claims together; a long claim's is its own.
         """
         if self._judge is None:
             return await self._judge_by_verifier(claims, base, answer, tongue, deadline_s)
@@ -101,7 +102,8 @@ class Grounder:
         distinct = {_key(claim): claim for claim in claims if claim.checkable}
         if not distinct or not len(base):
             return [_without_evidence(claim, base) for claim in claims]
-        open_claims = [OpenClaim(claim.question_and_text, claim) for claim in distinct.values()]
+        before = {claim.start: answer[max(0, claim.start - EARLIER_CHARS) : claim.start] for claim in distinct.values()}
+        open_claims = [OpenClaim(claim.question_and_text, claim, before[claim.start]) for claim in distinct.values()]
         try:
             async with within(deadline_s):
                 sample = answer or " ".join(one.text for one in open_claims)

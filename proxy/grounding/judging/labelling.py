@@ -56,6 +56,8 @@ MAX_RECOMPUTED = 12
 """Numbers of a claim that nobody has said, up to which it is tried whether they follow."""
 
 
+EARLIER_CHARS = 300
+"""Of an answer before a claim, some three sentences."""
 MAX_REASONS = 3
 """Values that the evidence does not have, told of one claim."""
 
@@ -87,6 +89,8 @@ class OpenClaim(Struct):
     text: str
     """With the question that it answers."""
     claim: Claim
+    earlier: str = ""
+    """The end of what its answer says before it."""
     language: str = ""
     """ISO 639-1."""
     selection: Selection = Selection((), "")
@@ -151,7 +155,7 @@ def compare(one: OpenClaim, base: EvidenceBase, thresholds: ClaimThresholds) -> 
         one.decision = one.decision or ClaimDecision("unsure", "", reason=UNKNOWN_LANGUAGE)
     elif one.decision is None or (one.decision.by == "model" and not (one.support and one.support.decides)):
         if _can_compare(one, base):
-            one.differs = slot(one.claim.text, one.sentences(base), base.stated, one.language, one.claim.asked)
+            one.differs = slot(one.claim.text, one.sentences(base), base.stated, one.language, one.claim.asked, one.earlier)
         if one.differs is not None and one.support is not None:
             one.swaps = swaps(one.claim.text, one.sentences(base), base.stated, one.language, one.claim.asked)
 

@@ -21,7 +21,7 @@ from itertools import combinations, permutations
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from proxy.language.dates import Date, Reading
+from proxy.language.dates import Date, Reading, Time
 from proxy.language.patterns import LazyPattern, phrases
 from proxy.language.quantities import TOLERANCE, Quantities, Quantity
 from proxy.offloop import check
@@ -38,6 +38,14 @@ _BOUND_REACH = 0.2
 """A bound that is worked out may lie by so much of itself within what was made."""
 _PERIODS = (2.0, 3.0, 4.0, 7.0, 12.0, 24.0, 30.0, 52.0, 60.0, 365.0)
 """What an amount for each day, week or month is multiplied with."""
+
+
+MAX_FACTORS = 200
+"""Numbers that were said, up to which they are tried as factors: of more, some always fits."""
+_BASES = (100.0, 1000.0)
+"""Of amounts that are given for so much of something."""
+_PLAIN_FACTORS = {0.0, 1.0, 2.0, 10.0, 100.0, 1000.0}
+"""Said of too much, and slips of too many: they scale nothing."""
 
 
 class Operations(NamedTuple):
@@ -153,21 +161,76 @@ def may_follow(number: Quantity, claim: Quantities, around: Sequence[Quantities]
     steps = (
         *(made for a, b in combinations(alike, 2) for made in (a + b, abs(a - b))),
         *(made for a in alike for b in every if a != b for made in (a * b, a / b)),
+        *(made for a in alike for p in _shares(numbers) for made in (a * (1 + p), a * (1 - p))),
         *_running(alike),
     )
     return any(_rounds_to(number, made) for made in steps) or any(_rounds_to(number, made) for made in _two_steps(number, own, every))
 
 
-def date_may_follow(said: Date, claim: Quantities, around: Sequence[Quantities]) -> bool:
+def _shares(numbers: Sequence[Quantity]) -> list[float]:
+    """The first `FEW` shares, which an amount may rise or fall by."""
+    return [q.base_values()[0] for q in numbers if q.dimension == "ratio"][:FEW]
+
+
+def may_be_scaled(number: Quantity, claim: Quantities, around: Sequence[Quantities], said: Quantities) -> bool:
+    """Whether `number` is one of what is `around`, so many times as anything that was `said`: 1,560 mg for 26 kg where it is 60 mg a kg;
+    or what is around for `_BASES`, for so many as the claim says: 8.1 g of 45 g where it is 18 g of 100 g.
+    """
+    check()
+    own = {q.values[0] for q in claim.numbers if q is not number} - _PLAIN_FACTORS
+    alike = _operands((q for one in around for q in one.numbers), number, alike=True)
+    factors = own | ({q.values[0] for q in said.numbers} - _PLAIN_FACTORS if len(said.numbers) <= MAX_FACTORS else set())
+    bases = [base for base in _BASES if any(q.values[0] == base for one in around for q in one.numbers)]
+    made = [a * n for a in alike for n in factors] + [a * n / base for a in alike for n in own for base in bases]
+    return any(_rounds_to(number, one) for one in made)
+
+
+def uncounted_spans(text: str) -> frozenset[float]:
+    """The spans of time, in seconds, that `text` tells without a number: "the year after", "half an hour"."""
+    found = {seconds for pattern, every in _UNCOUNTED if pattern.search(text) for seconds in every}
+    return frozenset(found)
+
+
+def time_may_follow(said: Time, claim: Quantities, around: Sequence[Quantities], uncounted: frozenset[float]) -> bool:
+    """Whether `said` is an uncounted span before or after another time of the claim or of what is `around`."""
+    starts = [m for each in (claim, *around) for t in each.times if t is not said for m in t.minutes]
+    return any(
+        (start + sign * span / 60 - m) % 1440 == 0 for start in starts for span in uncounted for sign in (-1, 1) for m in said.minutes
+    )
+
+
+def _year_may_follow(
+    said: Date, dates: Sequence[Date], claim: Quantities, around: Sequence[Quantities], uncounted: frozenset[float]
+) -> bool:
+    """Whether a year alone is an age, or an uncounted span, before or after another."""
+    year, month, _ = said.readings[0]
+    if year is None or month is not None:
+        return False
+    apart = {abs(year - other) for one in dates for other, _, _ in one.readings if other is not None}
+    ages = {q.values[0] for each in (claim, *around) for q in each.numbers if not q.dimension and q.values[0] > 1}
+    return not apart.isdisjoint(ages | {round(span / _YEAR_S) for span in uncounted if span >= _YEAR_S})
+
+
+def date_may_follow(said: Date, claim: Quantities, around: Sequence[Quantities], uncounted: frozenset[float] = frozenset()) -> bool:
     """Whether `said` is a span of time before or after another date of the claim or of what is `around`; a period may end on the day
-    before.
+    before. `uncounted` are spans in seconds.
     """
     check()
     dates = [*(one for one in claim.dates if one is not said), *(one for each in around for one in each.dates)]
+    if _year_may_follow(said, dates, claim, around, uncounted):
+        return True
     spans = [q for each in (claim, *around) for q in each.numbers if q.unit is not None and q.unit.dimension == "duration"]
     days = {moved for one in dates[:MAX_SUMMED] for span in spans[:MAX_SUMMED] for moved in _move_date(one, span)}
     near = {day + timedelta(days=off) for day in days for off in (-1, 0, 1)}
     return any(_is_of(day, reading) for reading in said.readings for day in (days if reading[2] is None else near))
+
+
+def month_may_follow(month: int, claim: Quantities, around: Sequence[Quantities]) -> bool:
+    """Whether a month alone is one that a span of time leads to from a date of the claim or of what is `around`."""
+    starts = {m for each in (claim, *around) for one in each.dates for _, m, _ in one.readings if m is not None}
+    spans = [q.base_values()[0] / _MONTH_S for each in (claim, *around) for q in each.numbers if q.dimension == "duration"]
+    steps = {sign * step for span in spans[:MAX_SUMMED] for step in (math.floor(span), math.ceil(span)) if step for sign in (-1, 1)}
+    return any((start + step - month) % 12 == 0 for start in starts for step in steps)
 
 
 def _move_date(start: Date, span: Quantity) -> Iterator[date]:
@@ -347,3 +410,10 @@ PRODUCT = LazyPattern(_TEXTS.PRODUCT, re.I)
 RATIO = LazyPattern(_TEXTS.RATIO, re.I)
 AGE = LazyPattern(_TEXTS.AGE, re.I)
 """Years that lie between two."""
+_UNCOUNTED = (
+    (LazyPattern(_TEXTS.HALF_HOUR, re.I), (1800.0,)),
+    (LazyPattern(_TEXTS.HOUR, re.I), (3600.0,)),
+    (LazyPattern(_TEXTS.YEAR, re.I), (_YEAR_S,)),
+    (LazyPattern(_TEXTS.DECADE, re.I), tuple(10 * n * _YEAR_S for n in range(1, 6))),
+)
+"""Words for a span of time that has no number, and what it may be, in seconds."""

@@ -12,13 +12,14 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Sequence
 from difflib import SequenceMatcher
-from itertools import islice
+from itertools import islice, pairwise
 from pathlib import Path
 
 from msgspec import Struct
+from msgspec.structs import replace
 
 from proxy.grounding.evidence.retrieval import FUNCTION_WORDS, read_evidence, terms, words_of
-from proxy.grounding.values.arithmetic import date_may_follow, may_follow
+from proxy.grounding.values.arithmetic import date_may_follow, may_be_scaled, may_follow, month_may_follow, time_may_follow, uncounted_spans
 from proxy.grounding.values.consistency import says_nothing
 from proxy.grounding.values.stated import (
     ANY_MONTH,
@@ -32,7 +33,7 @@ from proxy.grounding.values.stated import (
     rounds_to,
     unsaid_values,
 )
-from proxy.language.dates import Date, Time
+from proxy.language.dates import MONTHS, Date, Time
 from proxy.language.names import Name, alike, bare, missing_name, name_words, read_names
 from proxy.language.patterns import LazyPattern, phrases
 from proxy.language.quantities import MONEY, Quantities, Quantity, agrees, read_quantities
@@ -48,6 +49,8 @@ ALIGNED = 0.6
 """Share of the claim's words, beside values, that the sentence must have. Measured: `benchmarks.actions_answers`."""
 _SUPPOSITION = LazyPattern(_TEXTS.SUPPOSED, re.I)
 """How a claim begins that supposes a case, with values of the case's own."""
+_REFERENCE = LazyPattern(_TEXTS.POINTS_BACK, re.I)
+"""How a claim begins that speaks of what the answer itself said before: no sentence of the evidence says the same."""
 _DENIAL = LazyPattern(_TEXTS.DENIED, re.I)
 """Before a value that the claim itself says is not the case."""
 
@@ -70,13 +73,13 @@ class Slot(Struct, frozen=True):
     """Whether the sentence's value is the only one of its kind, or the only one beside the same words."""
 
 
-def slot(claim: str, sentences: Sequence[str], said: StatedValues, language: str, asked: str = "") -> Slot | None:
+def slot(claim: str, sentences: Sequence[str], said: StatedValues, language: str, asked: str = "", earlier: str = "") -> Slot | None:
     """The place in which one of `sentences` has another value than `claim`, in the sentence that is nearest to it; None without one.
 
-    `asked` is the question that a claim without subject answers.
+    `asked` is the question that a claim without subject answers, `earlier` what its answer says before it.
     """
     quantities = read_quantities(claim, language)
-    unsaid = may_differ(claim, quantities, sentences, said, language, asked)
+    unsaid = may_differ(claim, quantities, sentences, said, language, asked, earlier)
     if not unsaid or not sentences:
         return None
     wanted = words_of(f"{asked} {_without(claim, unsaid)}")
@@ -89,7 +92,10 @@ def slot(claim: str, sentences: Sequence[str], said: StatedValues, language: str
         for value in unsaid:
             other, placed = _in_place(value, claim, quantities, sentence, language, asked)
             if other:
-                found.append(Slot(value.kind, value.text, other, position, len(shared) / len(wanted), len(shared) / len(words), placed))
+                aligned, mutual = len(shared) / len(wanted), len(shared) / len(words)
+                if len(shared) == 1 and placed:  # by one word nobody can tell which of several is meant
+                    placed = len(set(others_in_place(value, claim, quantities, sentence, language, asked))) == 1
+                found.append(Slot(value.kind, value.text, other, position, aligned, mutual, placed))
     return max(found, key=lambda s: (s.placed and s.aligned >= ALIGNED, s.aligned, s.placed), default=None)
 
 
@@ -114,26 +120,38 @@ def _only_other_name(claim: str, sentence: str, language: str) -> str:
 
 
 def may_differ(
-    claim: str, quantities: Quantities, sentences: Sequence[str], said: StatedValues, language: str, asked: str = ""
+    claim: str, quantities: Quantities, sentences: Sequence[str], said: StatedValues, language: str, asked: str = "", earlier: str = ""
 ) -> list[Value]:
     """The claim's values that nobody has said, where so few of them can be compared with the evidence's; else none.
 
-    None that can be worked out, of whatever numbers in `sentences` and the claim.
+    None that can be worked out, of whatever numbers in `sentences`, the claim and what its answer says `earlier`.
     """
-    if not said.whole or _SUPPOSITION.match(claim):
+    if not said.whole or _SUPPOSITION.match(claim) or (not asked and _REFERENCE.match(claim)):
         return []
     every = unsaid_values(claim, quantities, said, language, asked)
     unsaid = list(islice((v for v in every if not _is_denied(claim, v)), MAX_UNSAID + 1))
     if len(unsaid) > MAX_UNSAID:
         return []
     around = [read_quantities(asked, language), *(read_evidence(sentence).quantities for sentence in sentences)]
-    return [value for value in unsaid if not _may_follow(value, quantities, around)]
+    uncounted = uncounted_spans(" ".join(sentences))
+    unsaid = [value for value in unsaid if not _may_follow(value, quantities, around, uncounted, said.quantities)]
+    if not unsaid or not earlier:
+        return unsaid
+    before = read_quantities(earlier, language)
+    before = replace(before, numbers=tuple(number for number in before.numbers if number.dimension))  # bare, it may count anything
+    around = [before, *around]  # first, so that they are summed with the claim's own
+    return [value for value in unsaid if not _may_follow(value, quantities, around, uncounted, said.quantities)]
 
 
-def _may_follow(value: Value, quantities: Quantities, around: Sequence[Quantities]) -> bool:
-    if isinstance(value.read, Date):
-        return date_may_follow(value.read, quantities, around)
-    return isinstance(value.read, Quantity) and may_follow(value.read, quantities, around)
+def _may_follow(value: Value, quantities: Quantities, around: Sequence[Quantities], uncounted: frozenset[float], said: Quantities) -> bool:
+    read = value.read
+    if isinstance(read, Date):
+        return date_may_follow(read, quantities, around, uncounted)
+    if isinstance(read, Time):
+        return time_may_follow(read, quantities, around, uncounted)
+    if read is None:
+        return month_may_follow(MONTHS[value.text.lower()], quantities, around)
+    return isinstance(read, Quantity) and (may_follow(read, quantities, around) or may_be_scaled(read, quantities, around, said))
 
 
 def _is_denied(claim: str, value: Value) -> bool:
@@ -228,6 +246,8 @@ SPELLED_ALIKE = 0.7
 """Similarity of two names' letters from which they are one name in two spellings: Nuba and Nouba."""
 _RECORD = re.compile(r"^[\w .()/-]{1,60}: .{0,400}?(?:;|$)")
 """A piece of JSON, or of a table's row: "order.total: 129.5; order.currency: EUR"."""
+_JOINT = re.compile(r"\s?(?:[-–—]|(?:and|to|und|bis|y|a|et|à|e|até)\b)\s?")
+"""Between the ends of a range."""
 _WHEN = re.compile(
     r"at|on|date|day|times?|when|start|begin|datum|tag|(?:uhr)?z\w*|fecha|dia|hora|inic\w*|quand|jour|heure|debut|data|giorn\w*|ora"
 )
@@ -263,6 +283,8 @@ def _number_in_place(number: Quantity, claim: str, quantities: Quantities, sente
     """A number of the same dimension, or beside the same word, that is none of the claim's others; "" where one in the place is within the
     claim's bound, or the claim's within the sentence's: "with 50 litres" where an apron is needed "above 5".
     """
+    if _is_in_range(number, sentence):
+        return "", False
     others = [o for o in _others(number, claim, quantities, sentence, asked) if isinstance(o, Quantity)]
     distinct = list({round(o.base_values()[0], 9): o for o in others}.values())
     distinct = [
@@ -274,6 +296,17 @@ def _number_in_place(number: Quantity, claim: str, quantities: Quantities, sente
     if not number.relation:
         within += [o for o in distinct if o.relation in ("min", "max") and agrees(o, number)]
     return _outside(within, _nearest(claim, number, sentence, [*distinct, *within], alone=bool(number.dimension)))
+
+
+def _is_in_range(number: Quantity, sentence: str) -> bool:
+    """Whether the sentence has a range that the number lies in: "25 minutes" where it has "20 to 30 minutes"."""
+    for low, high in pairwise(read_evidence(sentence).quantities.numbers):
+        if high.dimension == number.dimension and low.dimension in ("", high.dimension) and _JOINT.fullmatch(sentence, low.end, high.start):
+            unit = high.unit if low.unit is None else low.unit
+            bottom, top = replace(low, unit=unit).base_values()[0], high.base_values()[0]
+            if bottom < top and any(bottom <= value <= top for value in number.base_values()):
+                return True
+    return False
 
 
 def _outside(within: Sequence[_LocatedValue], found: tuple[str, bool]) -> tuple[str, bool]:
@@ -317,6 +350,8 @@ def _of_one_size(number: Quantity, other: Quantity) -> bool:
 def _date_in_place(date: Date, claim: str, quantities: Quantities, sentence: str, asked: str) -> tuple[str, bool]:
     """A date that is none of the claim's others and says as much."""
     distinct = list({o.readings: o for o in _others(date, claim, quantities, sentence, asked) if isinstance(o, Date)}.values())
+    if any(o.readings[0][1] is not None and dates_agree_strictly(o, date) for o in read_evidence(sentence).quantities.dates):
+        return "", False  # the sentence says it without its year
     alike = [o for o in distinct if max(_shared_parts(date, o)) > 1]
     within = [o for o in read_evidence(sentence).quantities.dates if date.bound and dates_agree_strictly(date, o)]
     return _outside(within, _nearest(claim, date, sentence, alike if len(alike) == 1 else [*distinct, *within], alone=True))

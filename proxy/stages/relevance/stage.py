@@ -250,7 +250,8 @@ class Relevance(Stage[RelevanceOptions]):
             text = no_answer(self.options.no_answer, question.text, first)
             exchange.answer = Answer((Choice(0, text=text, finish_reason="stop"),), model=exchange.original.model)
         else:
-            warns = action != "note" and question.seeks and off and (finding.nothing or not await self._is_for_another(exchange))
+            warns = action != "note" and question.seeks and off and not _is_of_another_language(question, finding)
+            warns = warns and (bool(finding.nothing) or not await self._is_for_another(exchange))
             action = "warn" if warns else "note"
         outcome: Outcome = "unchecked" if action == "note" else "warn"
         return Verdict(self.name, outcome, code="low_relevance", score=finding.score, detail={**detail, "action": action})
@@ -288,6 +289,13 @@ def is_measured(question: Question, passages: Sequence[Evidence]) -> bool:
     """Whether the probability means something for the question's language and for one of the passages', as far as they can be told."""
     known = [language(text, default="en") in MEASURED_LANGUAGES for text in (question.text, *(passage.content for passage in passages))]
     return known[0] and any(known[1:])
+
+
+def _is_of_another_language(question: Question, finding: RelevanceFinding) -> bool:
+    """Whether a question that says too little of its subject meets passages in another language: "¿Qué dice el correo?" of an English one.
+    They can share no words, and few are too few for what they mean.
+    """
+    return finding.judgement is None and bool(question.unresolved and finding.ranked) and not finding.ranked[0].same_language
 
 
 def newest(passages: Sequence[Evidence], most: int) -> list[int]:

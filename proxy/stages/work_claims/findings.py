@@ -193,9 +193,13 @@ def _check_no_call(statement: WorkStatement, run: Run) -> Finding | None:
     ):
         return None
     if work.name in _BY_COMMAND or work.name == "tests":
+        if statement.act == "state" and run.asks_for(work):
+            return None
         return _finding(statement, "unsupported", NO_CALL) if run.ran_commands else None
     given = any(name in run.user_text and not run.was_returned(name) for name in statement.ids)
     if statement.act == "state" or (not given and (statement.act != "own" or work.name == "change") and run.changes()):
+        return None
+    if work.name == "close" and run.edited_files and not given:  # an edit resolves a conflict, and may close a bug
         return None
     if not given and statement.act != "own" and not run.is_mentioned_by_users(work):
         return None

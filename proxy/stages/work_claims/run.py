@@ -34,7 +34,7 @@ from proxy.stages.work_claims.calls import (
     says_done,
 )
 from proxy.stages.work_claims.figures import MAX_TEXT_CHARS, RunFigures
-from proxy.stages.work_claims.statements import Work, is_own_look, is_summary, tells_of, works
+from proxy.stages.work_claims.statements import Work, is_own_look, is_summary, mentions, tells_of, works
 
 SYSTEM = ("system", "developer")
 
@@ -126,6 +126,10 @@ class Run(Struct, frozen=True, dict=True):
         return any(tells_of(work, turn.text) for turn in self.user_turns) or any(
             says_done(work, call) for call in self.calls if not (changed_something(call) and result_of(call) == "failed")
         )
+
+    def asks_for(self, work: Work) -> bool:
+        """Whether a call asks for what has such work behind it: `git branch --merged main`."""
+        return any(mentions(work, fold(call.arguments[:MAX_ARGUMENT_CHARS])) for call in self.calls)
 
     @cached_property
     def files(self) -> list[tuple[str, int, Result]]:

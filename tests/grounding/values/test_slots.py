@@ -88,6 +88,56 @@ def test_a_date_that_may_be_worked_out_is_none(claim: str, text: str, language: 
 
 
 @pytest.mark.parametrize(
+    ("claim", "sentence", "language"),
+    [
+        ("The mine closed in 1954.", "The mine opened in 1953 and closed a year later.", "en"),
+        ("The mine closed in 1954.", "The mine opened in 1953 and closed the next year.", "en"),
+        ("The mine closed in 1963.", "The mine opened in 1953 and closed a decade later.", "en"),
+        ("Die Mine schloss 1954.", "Die Mine wurde 1953 eröffnet und schloss im Jahr darauf.", "de"),
+        ("La mina cerró en 1954.", "La mina abrió en 1953 y cerró al año siguiente.", "es"),
+        ("La mine a fermé en 1954.", "La mine a ouvert en 1953 et a fermé l'année suivante.", "fr"),
+        ("La miniera chiuse nel 1954.", "La miniera aprì nel 1953 e chiuse l'anno dopo.", "it"),
+        ("A mina fechou em 1954.", "A mina abriu em 1953 e fechou no ano seguinte.", "pt"),
+        ("She was launched in December.", "She was laid down in March 1967 and launched nine months later.", "en"),
+        ("He was born in 1950.", "He died in 2010 at the age of 60.", "en"),
+        ("She turned 40 in 2024.", "She was born in 1984.", "en"),
+        ("The bakery opens at 9:30.", "The bakery opens half an hour after the kiosk, which opens at 9:00.", "en"),
+        ("The payment is due on 29 September 2026.", "Payments are due on 25 March, 24 June and 29 September.", "en"),
+        ("The ticket costs €24.", "The ticket costs €20 plus 20% VAT.", "en"),
+        ("The coat now costs €80.", "The coat costs €100, less 20% this week.", "en"),
+        ("Son loyer sera de 824 €.", "Le loyer est de 800 €, révisé de 3 % par an.", "fr"),
+        ("At 80 kg the patient gets 1,200 mg a day.", "The patient gets 15 mg per kg a day.", "en"),
+        ("A portion of 45 g has 8.1 g of fat.", "Nutrition of 100 g: fat 18 g, sugar 22 g, salt 0.65 g.", "en"),
+        ("The species lives at depths of 300 m.", "The species lives at depths of 200–400 m.", "en"),
+        ("The test takes 25 minutes.", "The test takes between 20 and 30 minutes.", "en"),
+        ("For FY2026 that is 31 December 2025.", "FY2026 therefore runs from 1 April 2025 to 31 March 2026.", "en"),
+    ],
+)
+def test_what_follows_from_the_sentence_is_none(claim: str, sentence: str, language: str) -> None:
+    assert found(claim, sentence, language=language) is None
+
+
+@pytest.mark.parametrize(
+    ("claim", "sentence", "values"),
+    [
+        ("The mine closed in 1956.", "The mine opened in 1953 and closed a year later.", ("1956", "1953")),
+        ("She was launched in May.", "She was laid down in March 1967 and launched nine months later.", ("May", "March")),
+        ("The ticket costs €29.", "The ticket costs €20 plus 20% VAT.", ("€29", "€20")),
+        ("The test takes 35 minutes.", "The test takes between 20 and 30 minutes.", ("35 minutes", "30 minutes")),
+        ("The shop opens at 10:30.", "The shop opens half an hour after the bank, at 9:30.", ("10:30", "9:30")),
+    ],
+)
+def test_what_does_not_follow_from_it_is_one(claim: str, sentence: str, values: tuple[str, str]) -> None:
+    assert values == found(claim, sentence)
+
+
+def test_an_amount_for_each_is_scaled_by_what_anybody_has_said() -> None:
+    claim, sentence = "The daily dose is 1,560 mg.", "The daily dose is 60 mg per kg."
+    assert ("1,560 mg", "60 mg") == found(claim, sentence)
+    assert found(claim, sentence, said="My son has 26 kg.") is None
+
+
+@pytest.mark.parametrize(
     ("claim", "sentence", "values"),
     [
         (
@@ -181,6 +231,30 @@ def test_a_value_that_anybody_has_said_is_none() -> None:
 )
 def test_what_can_be_worked_out_is_none(claim: str, sentences: tuple[str, ...]) -> None:
     assert found(claim, *sentences) is None
+
+
+def test_a_value_that_the_answer_works_out_step_by_step_is_none() -> None:
+    claim, said = "With the insurance at 18 € you pay 159.60 €.", StatedValues(["The insurance is 9 € per day."])
+    assert slot(claim, said.texts, said, "en") is not None
+    assert slot(claim, said.texts, said, "en", earlier="Two days are 124 €, and 80 km beyond the limit 17.60 €.") is None
+
+
+def test_a_bare_number_said_before_leads_to_no_amount() -> None:
+    claim, said = "The plan costs €18 per user.", StatedValues(["The plan costs €8 per user."])
+    assert slot(claim, said.texts, said, "en", earlier="It is for 5 users, not for 10.") is not None
+
+
+@pytest.mark.parametrize(
+    ("claim", "sentence", "language"),
+    [
+        ("That's £433 per person.", "Flights: £184 per person.", "en"),
+        ("Das sind 433 € pro Person.", "Der Flug kostet 184 € pro Person.", "de"),
+        ("Ça fait 433 € par personne.", "Le vol coûte 184 € par personne.", "fr"),
+        ("Eso son 433 € por persona.", "El vuelo cuesta 184 € por persona.", "es"),
+    ],
+)
+def test_what_points_back_to_the_answer_is_of_no_sentence(claim: str, sentence: str, language: str) -> None:
+    assert found(claim, sentence, language=language) is None
 
 
 def test_an_elliptical_answer_is_placed_by_its_question() -> None:
