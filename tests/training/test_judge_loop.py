@@ -1,5 +1,6 @@
 """The judge's training goes on where it stopped: a tiny encoder on made-up examples, where torch is installed beside the project (slow)."""
 
+import io
 import json
 import os
 import signal
@@ -188,12 +189,24 @@ def test_a_cut_vocabulary_reads_what_it_kept_as_before() -> None:
     assert torch.equal(model.word.weight[before.ids], smaller.word.weight[after.ids])
 
 
+def test_a_batch_is_filled_up_and_says_the_same() -> None:
+    model = encoder().eval()
+    chosen = [packed.Encoded(np.array([1, *range(5, 5 + n)], np.int32), 2, 0) for n in (3, 9, 6)]
+    alone = [loop.logits(model, [one], "cpu") for one in chosen]
+    assert (3, 3) == loop.logits(model, chosen, "cpu").shape
+    assert torch.allclose(torch.cat(alone), loop.logits(model, chosen, "cpu"), atol=0.02)
+
+
 def test_trained_weights_travel_in_pieces(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(start, "PIECE_BYTES", 20_000)
     torch.manual_seed(6)
     trained, at_start = Encoder(60, 2, hidden=32, heads=2, inner=64, positions=32), encoder()
-    start.write_pieces(trained, tmp_path)
-    assert len(list(tmp_path.iterdir())) > 1
+    trained.word.load_state_dict(at_start.word.state_dict())
+    start.write_pieces(trained, at_start, tmp_path)
+    pieces = sorted(tmp_path.iterdir())
+    assert len(pieces) > 1
+    with np.load(io.BytesIO(b"".join(path.read_bytes() for path in pieces))) as saved:
+        assert not any(name.startswith("word.") for name in saved.files)
     start.read_pieces(at_start, tmp_path)
     assert torch.allclose(trained.head.weight, at_start.head.weight, atol=float(trained.head.weight.detach().abs().max()) / 127)
     assert torch.equal(encoder().word.weight, at_start.word.weight)

