@@ -249,7 +249,8 @@ class Admission:
 
     def _check_model(self, model: str, fields: Mapping[str, Any]) -> None:
         """Raises `InvalidRequest`, `PolicyNotAllowed`. `fields` are the body's."""
-        self.model, self._tier = model, str(fields.get("service_tier"))
+        self.model, tier = model, fields.get("service_tier")
+        self._tier = tier if isinstance(tier, str) else ""
         if self._key.models:
             if not model:
                 raise InvalidRequest("the key is for some models only, and this body names none that can be read", param="model")
