@@ -102,8 +102,10 @@ class Grounder:
         distinct = {_key(claim): claim for claim in claims if claim.checkable}
         if not distinct or not len(base):
             return [_without_evidence(claim, base) for claim in claims]
-        before = {claim.start: answer[max(0, claim.start - EARLIER_CHARS) : claim.start] for claim in distinct.values()}
-        open_claims = [OpenClaim(claim.question_and_text, claim, before[claim.start]) for claim in distinct.values()]
+        open_claims = [
+            OpenClaim(claim.question_and_text, claim, answer[max(0, claim.start - EARLIER_CHARS) : claim.start])
+            for claim in distinct.values()
+        ]
         try:
             async with within(deadline_s):
                 sample = answer or " ".join(one.text for one in open_claims)

@@ -130,7 +130,7 @@ def may_differ(
         return []
     every = unsaid_values(claim, quantities, said, language, asked)
     unsaid = list(islice((v for v in every if not _is_denied(claim, v)), MAX_UNSAID + 1))
-    if len(unsaid) > MAX_UNSAID:
+    if not 0 < len(unsaid) <= MAX_UNSAID:
         return []
     around = [read_quantities(asked, language), *(read_evidence(sentence).quantities for sentence in sentences)]
     uncounted = uncounted_spans(" ".join(sentences))

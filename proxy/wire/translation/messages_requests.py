@@ -75,7 +75,7 @@ def read(body: Mapping[str, Any], bounds: neutral.Bounds) -> neutral.NeutralRequ
     neutral.refuse_prefill(ask, bounds)
     tools = list(neutral.objects(body.get("tools") or [], "tools"))
     found = _found(body["messages"]) if all(_is_own(tool) for _, tool in tools) else None
-    offered = ((at, tool) for at, tool in tools if found is None or tool.get("defer_loading") is not True or tool.get("name") in found)
+    offered = ((at, tool) for at, tool in tools if found is None or tool.get("defer_loading") is not True or str(tool.get("name")) in found)
     ask.tools = [_read_tool(at, tool, bounds) for at, tool in offered]
     fields.read_fields(ask, body, FIELDS, _ELSEWHERE, bounds)
     choice = body.get("tool_choice")

@@ -61,6 +61,13 @@ def test_a_deferred_tool_is_offered_once_it_was_found(turns: list[Any], hosted: 
         assert [{"type": "text", "text": name} for name in ("b", "c")] == found["messages"][-1]["content"]
 
 
+def test_a_deferred_tool_whose_name_is_no_word_is_never_found() -> None:
+    tools = [
+        {"name": name, "input_schema": {"type": "object"}, "defer_loading": deferred} for name, deferred in (("a", False), (["b"], True))
+    ]
+    assert ["a"] == [tool["function"]["name"] for tool in asked("messages", "chat", messages(QUESTION, tools=tools))["tools"]]
+
+
 @pytest.mark.parametrize(("client", "server"), [(client, server) for client, server in PAIRS if server != "messages"])
 def test_a_stream_is_asked_for_with_its_usage(client: Api, server: Api) -> None:
     found = asked(client, server, {**between(client, server, client), "stream": True})
