@@ -81,6 +81,34 @@ def test_an_edit_that_nothing_decides_stands_beside_what_its_sentence_is_about()
     assert all("Oona" in e.evidence for e in near)
 
 
+def test_an_edit_of_a_value_is_right_beside_a_document_in_which_the_values_have_changed_places() -> None:
+    edit = row(claim="Oona checked that of the south, 2.4 kg.", target=CONTRADICTED)
+    was, now = answers.mirrored([row(), edit])
+    assert ((row().claim, CONTRADICTED), (edit.claim, SUPPORTED)) == ((was.claim, was.target), (now.claim, now.target))
+    assert was.context == now.context == TABLE.replace("2.4", "…").replace("3.1", "2.4").replace("…", "3.1")
+    assert ("| South | 2.4 kg | Oona |",) == now.deciding
+    shown = [e for e in answers.training([row(), edit]) if e.source.startswith(answers.ALONE)]
+    assert [SUPPORTED, CONTRADICTED, CONTRADICTED, SUPPORTED] == [e.target for e in shown]
+    assert [True, True, False, False] == ["South; Dose: 3.1 kg" in e.evidence for e in shown]
+
+
+@pytest.mark.parametrize(
+    ("right", "wrong"),
+    [
+        ("Oona checked that of the south.", "Nobody but Imre has checked any."),
+        ("It is at 3.1 kg.", "It was at 3.1 kg."),
+        ("The south has a dose of 1 kg.", "The south has a dose of 4 kg."),
+        ("Oona checked the south.", "Oona checked the south at noon."),
+        ("The southern dose is larger.", "The southern dose is smaller."),
+        ("Filler line is about weather.", "Filler line is about money."),
+    ],
+    ids=["much differs", "short words", "part of a number", "added", "not in the document", "often there"],
+)
+def test_nothing_else_changes_places(right: str, wrong: str) -> None:
+    deciding = (ROW, LONG) if "Filler" in right else (ROW,)
+    assert not answers.mirrored([row(claim=right, deciding=deciding), row(claim=wrong, target=CONTRADICTED, deciding=deciding)])
+
+
 def test_documents_are_held_out_whole(tmp_path: Path) -> None:
     fields = {"context": TABLE, "question": "q", "before": [], "claim": "c", "label": "unsupported", "evidence": []}
     given = [{**fields, "doc": f"x/{i // 3}", "lang": "pt", "sentence": i % 3, "shape": "log"} for i in range(900)]
@@ -142,7 +170,7 @@ def test_likeness_and_length_do_not_tell_the_label_of_the_rows_in_the_tree(own: 
 
 def test_what_stands_before_a_sentence_is_what_its_answer_says(own: list[dict[str, object]]) -> None:
     said = {(each["doc"], each["sentence"]): each["claim"] for each in own if each["part"] == "answer"}
-    for each in own:
+    for each in (each for each in own if each["part"] != "changed"):
         before = [said.get((each["doc"], place)) for place in range(int(str(each["sentence"])))]
         assert all(ours in (None, theirs) for ours, theirs in zip(before, each["before"], strict=True))  # type: ignore[call-overload]
 

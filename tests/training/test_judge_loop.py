@@ -52,18 +52,19 @@ class Interrupting(packed.Rounds):
         return iter(made)
 
 
-def train(folder: Path, order: type[packed.Rounds] = packed.Rounds) -> tuple[str, Encoder]:
+def train(folder: Path, order: type[packed.Rounds] = packed.Rounds, dropout: float = 0.0) -> tuple[str, Encoder]:
     shown = data(60)
     model = encoder()
     rounds = order(shown.lengths(), ["own"] * 60, {"own": 1.0}, 700, 1)
-    return loop.Training(model, rounds, shown, data(9), folder, loop.Settings(4000, batch_tokens=128)).run(), model
+    return loop.Training(model, rounds, shown, data(9), folder, loop.Settings(4000, batch_tokens=128, dropout=dropout)).run(), model
 
 
-def test_a_training_in_two_calls_is_the_training_in_one(tmp_path: Path) -> None:
-    whole, straight = train(tmp_path / "one")
-    broken_off, _ = train(tmp_path / "two", Interrupting)
+@pytest.mark.parametrize("dropout", [0.0, 0.1])
+def test_a_training_in_two_calls_is_the_training_in_one(tmp_path: Path, dropout: float) -> None:
+    whole, straight = train(tmp_path / "one", dropout=dropout)
+    broken_off, _ = train(tmp_path / "two", Interrupting, dropout)
     assert not (tmp_path / "two" / "pid").exists()
-    rest, resumed = train(tmp_path / "two")
+    rest, resumed = train(tmp_path / "two", dropout=dropout)
     assert ("budget", "signal", "budget") == (whole, broken_off, rest)
     for name, value in straight.state_dict().items():
         assert torch.equal(value, resumed.state_dict()[name]), name
@@ -126,6 +127,20 @@ def test_lower_layers_stay_where_they_are_told_to(tmp_path: Path) -> None:
     loop.Training(model, rounds, shown, data(9), tmp_path, loop.Settings(1000, batch_tokens=128, freeze=1)).run()
     moved = {name.split(".")[1] for name, value in model.state_dict().items() if "layers" in name and not torch.equal(value, before[name])}
     assert {"1"} == moved
+
+
+def test_what_is_left_out_is_left_out_of_trained_layers_in_training_alone() -> None:
+    model, ids = encoder(), torch.arange(1, 12)[None]
+    given = ids, torch.ones_like(ids), torch.zeros_like(ids)
+    whole = model.eval().hidden(*given)
+    model.freeze(1, 0.1)
+    assert torch.equal(whole, model.hidden(*given))
+    torch.manual_seed(1)
+    changed = torch.stack([model.train().hidden(*given) for _ in range(50)])
+    assert not torch.equal(changed[0], changed[1])
+    assert (changed.mean(0) - whole).abs().mean() < 0.4 * (changed[0] - whole).abs().mean()
+    model.freeze(2, 0.1)
+    assert torch.equal(whole, model.hidden(*given))
 
 
 def test_a_pack_with_more_rows_is_gone_on_with_at_the_beginning_of_the_round(tmp_path: Path) -> None:

@@ -24,6 +24,7 @@ class Layer(nn.Module):
     def __init__(self, hidden: int, heads: int, inner: int, eps: float) -> None:
         super().__init__()
         self.heads = heads
+        self.dropout = 0.0
         self.qkv = nn.Linear(hidden, 3 * hidden)
         self.out = nn.Linear(hidden, hidden)
         self.norm1 = nn.LayerNorm(hidden, eps)
@@ -36,8 +37,16 @@ class Layer(nn.Module):
         batch, length, hidden = x.shape
         q, k, v = self.qkv(x).view(batch, length, 3, self.heads, hidden // self.heads).permute(2, 0, 3, 1, 4)
         attended = _attended(q, k, v, mask)
-        x = self.norm1(x + self.out(attended.transpose(1, 2).reshape(batch, length, hidden)))
-        return self.norm2(x + self.down(F.gelu(self.up(x))))
+        x = self.norm1(x + self._dropped(self.out(attended.transpose(1, 2).reshape(batch, length, hidden))))
+        return self.norm2(x + self._dropped(self.down(F.gelu(self.up(x)))))
+
+    def _dropped(self, x: Tensor) -> Tensor:
+        """With a share of its numbers left out, in training; by random bytes, as torch's own takes 2.5 times as long on one thread."""
+        left_out = round(256 * self.dropout)
+        if not (left_out and self.training):
+            return x
+        kept = torch.empty(x.shape, dtype=torch.uint8, device=x.device).random_() >= left_out
+        return x * kept.to(x.dtype).mul_(256 / (256 - left_out))
 
 
 def _attended(q: Tensor, k: Tensor, v: Tensor, mask: Tensor | None) -> Tensor:
@@ -107,8 +116,10 @@ class Encoder(nn.Module):
             x = layer(x, seen)
         return x
 
-    def freeze(self, layers: int) -> None:
-        """Keep the embeddings and the first `layers` layers as they are."""
+    def freeze(self, layers: int, dropout: float = 0.0) -> None:
+        """Keep the embeddings and the first `layers` layers as they are; train the others with so much of what they add left out."""
+        for number, layer in enumerate(self.layers):
+            layer.dropout = dropout if number >= layers else 0.0
         for part in (self.word, self.position, self.segment, self.norm, self.relative, *self.layers[:layers]):
             if part is not None:
                 part.requires_grad_(requires_grad=False)

@@ -63,6 +63,7 @@ def main() -> None:
     parser.add_argument("--tokens", type=int, default=TOKENS, help=f"train: budget of all calls together, default {TOKENS:,}")
     parser.add_argument("--minutes", type=float, default=0.0, help="train, soften: how long this call may take; 0: no limit")
     parser.add_argument("--rate", type=float, help="train: the highest learning rate")
+    parser.add_argument("--decay", type=float, default=loop.DECAY, help="train: share of the budget, at its end, over which the rate falls")
     parser.add_argument("--freeze", type=int, help="train: lowest layers that stay as they are; each saves a twentieth of the time")
     parser.add_argument("--measure-minutes", type=float, help="train: between two points of the learning curve")
     parser.add_argument("--rows", type=int, default=0, help="export: most rows to calibrate and report on; 0: all, which takes an hour")
@@ -149,8 +150,10 @@ def train(given: argparse.Namespace) -> None:
         given.rate or base.rate,
         base.batch_tokens,
         base.freeze if given.freeze is None else given.freeze,
+        base.dropout,
         given.seed,
         given.minutes,
+        given.decay,
         given.measure_minutes or base.measure_minutes,
         device=given.device,
     )

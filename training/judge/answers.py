@@ -13,14 +13,16 @@ from __future__ import annotations
 
 import gzip
 import json
+import re
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from difflib import SequenceMatcher
 from pathlib import Path
 
 from proxy.exchange import Evidence
 from proxy.grounding.evidence.gathering import EvidenceBase
 from proxy.grounding.evidence.retrieval import EVIDENCE_CHARS
-from training.grounding.data import UNSUPPORTED, Example
+from training.grounding.data import CONTRADICTED, SUPPORTED, UNSUPPORTED, Example
 from training.judge.written import TARGETS, held_out
 
 OWN = Path(__file__).parents[1] / "data" / "judge_answers.jsonl.gz"
@@ -37,6 +39,13 @@ MARK = " » "
 QUESTION_CHARS = 160
 BEFORE_CHARS = 240
 """The end of each is shown, as a claim has little room."""
+_WORD = re.compile(r"\w+(?:[.,:/-]\w+)*|[^\w\s]")
+_VALUE_WORDS = 3
+_VALUE_CHARS = 4
+"""What changes places has at most so many words, and at least so many characters where it has no figure: shorter words say how things are
+related."""
+_OFTEN = 6
+"""A value that stands more often in its document than this is not one."""
 _PROSE = frozenset(("prose", "chat", "email", "ticket"))
 
 
@@ -80,21 +89,72 @@ def presented(row: Row) -> str:
 
 
 def training(found: Sequence[Row]) -> list[Example]:
-    """Every row that is not held out in all ways; where retrieval loses what decides, that stands first in its evidence."""
+    """Every row that is not held out in all ways, and what is `mirrored`; where retrieval loses what decides, that stands first in its
+    evidence.
+    """
     shown: list[Example] = []
     decides: dict[tuple[str, str], set[int]] = {}
-    own = list(_searchable(found, apart=False))
+    own = list(_searchable([*found, *mirrored(found)], apart=False))
     for row, base in own:
-        decides.setdefault((row.document, row.sentence), set()).update(places(row, base))
+        decides.setdefault((row.context, row.sentence), set()).update(places(row, base))
     for number, (row, base) in enumerate(own):
         shown += _examples(row, base, whole=True)
-        if deciding := decides[row.document, row.sentence]:  # an edit that nothing decides stands beside what its sentence is about
+        if deciding := decides[row.context, row.sentence]:  # an edit that nothing decides stands beside what its sentence is about
             others = [i for i in base.by_terms(row.claim, range(len(base))) if i not in deciding]
             text = base.text([*deciding, *others[: number % (_BESIDE + 1)]])
             form = STRUCTURED if row.structured else PROSE
             contrast = f"{row.document}/{row.sentence}"
             shown.append(Example(row.claim, text, row.target, f"{NEAR}/{form}", row.language, row.document, contrast))
     return shown
+
+
+def mirrored(found: Sequence[Row]) -> list[Row]:
+    """The edits that put one value in another's place, and what they are edits of, beside a document in which both values have changed
+    places: there the edit is right and its origin wrong. Whoever has learnt by heart which sentence is wrong is wrong about these. None of
+    documents whose writer has changed them so already.
+    """
+    made: list[Row] = []
+    sets: dict[tuple[str, str], list[Row]] = {}
+    for row in found:
+        sets.setdefault((row.document, row.sentence), []).append(row)
+    for forms in sets.values():
+        if len({row.context for row in forms}) > 1:
+            continue
+        for edit in (row for row in forms if row.target == CONTRADICTED):
+            origins = ((row, _exchanged(row, edit)) for row in forms if row.target == SUPPORTED)
+            for origin, values in origins:
+                if values:
+                    context, deciding = (_swapped(text, *values) for text in (origin.context, "\0".join(origin.deciding)))
+                    other = replace(origin, context=context, deciding=tuple(deciding.split("\0")))
+                    made += [replace(other, target=CONTRADICTED), replace(other, claim=edit.claim)]
+                    break
+    return made
+
+
+def _exchanged(origin: Row, edit: Row) -> tuple[str, str] | None:
+    """The value of `origin` and the one in its place in `edit`; None where more differs, or the document has no such value."""
+    spans = [[match.span() for match in _WORD.finditer(row.claim)] for row in (origin, edit)]
+    before, after = ([row.claim[a:b] for a, b in own] for row, own in zip((origin, edit), spans, strict=True))
+    changes = [change for change in SequenceMatcher(None, before, after, autojunk=False).get_opcodes() if change[0] != "equal"]
+    if len(changes) != 1 or changes[0][0] != "replace":
+        return None
+    _, i, j, k, end = changes[0]
+    old, new = origin.claim[spans[0][i][0] : spans[0][j - 1][1]], edit.claim[spans[1][k][0] : spans[1][end - 1][1]]
+    short = min(len(old), len(new)) < _VALUE_CHARS and not re.search(r"\d", old + new)
+    if max(j - i, end - k) > _VALUE_WORDS or short or not any(_standing(old).search(text) for text in origin.deciding):
+        return None
+    return (old, new) if len(_standing(old).findall(origin.context)) <= _OFTEN else None
+
+
+def _standing(value: str) -> re.Pattern[str]:
+    """Where a value stands by itself, not as a part of a word or a number."""
+    return re.compile(rf"(?<!\w)(?<!\d[.,:/-]){re.escape(value)}(?!\w)(?![.,:/-]\d)")
+
+
+def _swapped(text: str, one: str, other: str) -> str:
+    longer, shorter = sorted((one, other), key=len, reverse=True)
+    either = re.compile(f"{_standing(longer).pattern}|{_standing(shorter).pattern}")
+    return either.sub(lambda match: other if match[0] == one else one, text)
 
 
 def measured(path: Path, languages: Sequence[str]) -> list[Example]:
@@ -115,9 +175,9 @@ def _searchable(found: Sequence[Row], *, apart: bool) -> Iterator[tuple[Row, Evi
     bases: dict[str, EvidenceBase] = {}
     for row in found:
         if row.held_out == apart:
-            if row.document not in bases:
-                bases[row.document] = EvidenceBase([Evidence(row.context)])
-            yield row, bases[row.document]
+            if row.context not in bases:
+                bases[row.context] = EvidenceBase([Evidence(row.context)])
+            yield row, bases[row.context]
 
 
 def _examples(row: Row, base: EvidenceBase, *, whole: bool) -> Iterator[Example]:

@@ -32,6 +32,10 @@ class Base:
     start_share: float = 0.0
     """Of the weights that are exported: the rest are the trained ones. Written rows are learnt at the cost of sources that are held out;
     between the two lies a model that is better than the start on both (Wortsman et al. 2022, arXiv 2109.01903)."""
+    dropout: float = 0.0
+    """In training. Without it the teacher ranked, after 1.65 passes, sentences that it was trained on with an AUROC of 0.86, others of the
+    same writers with 0.69.
+    """
     apart: int = 0
     """Inputs of each matrix that stay in full precision when it is exported (`training.judge.quantised.outliers`)."""
 
@@ -49,7 +53,22 @@ STUDENT = Base(
     25.0,
     None,
     start_share=0.3,
+    dropout=0.05,
 )
-TEACHER = Base("teacher", ("kept", "mpnet"), mix.TEACHER_SHARES, mix.teacher_group_of, 256, 5e-5, 4096, 4, 20.0, _CURVE, ("en",), apart=8)
+TEACHER = Base(
+    "teacher",
+    ("kept", "mpnet"),
+    mix.TEACHER_SHARES,
+    mix.teacher_group_of,
+    256,
+    5e-5,
+    4096,
+    4,
+    20.0,
+    _CURVE,
+    ("en",),
+    dropout=0.1,
+    apart=8,
+)
 """110M parameters, with the lowest four layers as they are: 950 tokens a second on one thread with AMX."""
 BASES = {base.name: base for base in (STUDENT, TEACHER)}

@@ -30,14 +30,13 @@ from training.judge.packed import Pack, Rounds
 from training.judge.soft import Soft
 
 ROUND_TOKENS = 120_000
-ROWS, LENGTHS = 4, 32
+ROWS, LENGTHS = 4, 16
 """What the rows of a batch, and the tokens of a row, are filled up to a multiple of."""
 LOG_STEPS = 10
 WARM_UP_TOKENS = 120_000
 RATE = 1e-4
 MEASURE_MINUTES = 25.0
 DECAY = 0.3
-"""Share of the budget, at its end, over which the rate falls."""
 TEACHERS_SHARE = 0.6
 """Of the loss, where the teacher has an opinion."""
 AVERAGED_STEPS = 60
@@ -55,9 +54,13 @@ class Settings:
     batch_tokens: int = 4096
     freeze: int = 0
     """Layers that stay as they are in the start; the embeddings always do."""
+    dropout: float = 0.0
+    """Of what each trained layer adds, the share that a step leaves out (Srivastava et al. 2014)."""
     seed: int = 18
     minutes: float = 0.0
     """How long this call may take; 0: until the budget is used up."""
+    decay: float = DECAY
+    """Share of the budget, at its end, over which the rate falls."""
     measure_minutes: float = MEASURE_MINUTES
     checkpoint_minutes: float = 8.0
     device: str = "cpu"
@@ -80,7 +83,7 @@ class Training:
         self._model, self._rounds, self._data, self._development = model.to(settings.device), rounds, data, development
         self._soft = np.full((len(data), 3), np.nan, np.float16) if soft is None else soft
         self._folder, self._settings = folder, settings
-        model.freeze(settings.freeze)  # the words stay: few are seen often enough to be learnt here
+        model.freeze(settings.freeze, settings.dropout)  # the words stay: few are seen often enough to be learnt here
         self._weights = [p for p in model.parameters() if p.requires_grad]
         groups = [
             {"params": [p for p in self._weights if p.ndim > 1], "weight_decay": 0.01},
@@ -149,6 +152,7 @@ class Training:
         for group in self._optimizer.param_groups:
             group["lr"] = rate_at(self._state["tokens"], self._settings)
         targets = torch.tensor([e.target for e in chosen], device=self._settings.device)
+        torch.manual_seed(self._settings.seed + self._state["step"])  # what is left out is the same after a stop
         soft = torch.tensor(self._soft[places].astype(np.float32), device=self._settings.device)
         loss = distilled(logits(self._model, chosen, self._settings.device), targets, soft)
         self._optimizer.zero_grad(set_to_none=True)
@@ -258,7 +262,7 @@ def trained(folder: Path, start_share: float = 0.0) -> Encoder:
 
 def rate_at(tokens: int, settings: Settings) -> float:
     """The learning rate after so many tokens."""
-    left = (settings.tokens - tokens) / (DECAY * settings.tokens)
+    left = (settings.tokens - tokens) / (settings.decay * settings.tokens)
     return settings.rate * min(1.0, (tokens + 1000) / WARM_UP_TOKENS, max(left, 0.0))
 
 
