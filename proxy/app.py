@@ -98,13 +98,13 @@ from proxy.wire.http.headers import ResponseHeaders, plain_headers, raw_path, ta
 from proxy.wire.http.peers import TrustedProxies
 from proxy.wire.http.sockets import as_http, denying
 from proxy.wire.messages.dialect import MessagesCount, MessagesDialect
-from proxy.wire.responses.dialect import ResponsesDialect
+from proxy.wire.responses.dialect import ResponsesCount, ResponsesDialect
 
 log = logging.getLogger("groundwire")
 
 CONFIG_VARIABLE = "GROUNDWIRE_CONFIG"
 DIALECTS = Dialects((ChatDialect(), ResponsesDialect(), MessagesDialect(), GeminiDialect()))
-COUNTS = (MessagesCount(), GeminiCount())
+COUNTS = (MessagesCount(), GeminiCount(), ResponsesCount())
 LARGE_BODIES_BYTES = 1_000_000
 
 

@@ -37,8 +37,6 @@ MAX_COUNT_BYTES = 2**20
 """Of an upstream's count, or its error instead."""
 KEPT = ("/responses/", "/conversations")
 """Paths whose bodies name what was made before."""
-_COUNTS_TOKENS = "/responses/input_tokens"
-"""A provider's count of tokens, which takes nothing of a key's limits; others are read here (`Passthrough._counting`)."""
 _MODELS = "/models"
 _EVERY_MODEL = "?pageSize=1000"
 """Gemini's API lists 50 at once, and 1,000 at most."""
@@ -119,20 +117,20 @@ class Passthrough(Handler):
         if has_body(self._scope):
             body = asgi.body_chunks(self._scope, self._receive, self._services.server.max_body_bytes)
         call = Call(self._scope["method"], self.path, forwarded, body, raw=True, party=self.party)
-        counts = self._counting() is not None or self.path.partition("?")[0] == _COUNTS_TOKENS
-        takes = call.method == "POST" and not counts
+        count = self._counting()
+        takes = call.method == "POST" and count is None
         if self._admission is not None and takes and self._admission.reads:
             call = await self._admit(call)
         if self.route.keeps_for_operator:
             call = await self._check_owner(call)
-            if call.method in ("GET", "POST") and is_collection(self.path):
+            if count is None and call.method in ("GET", "POST") and is_collection(self.path):
                 await self._make(call)
                 return
         self._before_ms = (time.perf_counter() - self._started) * 1000
         if self.path.partition("?")[0] in DECISION_PATHS and call.method == "POST":
             await self._decide(call)
             return
-        if (count := self._counting()) is not None:
+        if count is not None:
             await self._count(count, call)
             return
         if (apis := self._lists_otherwise()) is not None:

@@ -253,7 +253,7 @@ _BELONG = {"content-length", "content-encoding", "content-type"}
 _CLIENTS_OWN = ("anthropic-", "openai-", "x-stainless-", "x-goog-")
 """Beginnings of headers that speak to the client's own API, or of its library."""
 _REQUEST_IDS = {"request-id": "x-request-id", "x-request-id": "request-id"}
-_STORED_PATHS = ("/responses/", "/conversations")
+_STORED = re.compile(r"/responses/(?!input_tokens$)|/conversations")
 """Paths of what a server of Responses keeps."""
 
 
@@ -311,7 +311,7 @@ class Translating:
         api = API_OF_PATH.get(call.path.partition("?")[0]) if call.method == "POST" else None
         if api is not None and api not in self._speaks:
             return self._send_translated(call, api)
-        if "responses" not in self._speaks and call.path.startswith(_STORED_PATHS):
+        if "responses" not in self._speaks and _STORED.match(call.path):
             raise NotFound(f"upstream {self.name} keeps no responses: it is asked in the API {TITLES[self._server.api]}")
         if call.raw or not isinstance(call.body, bytes):
             api = None

@@ -22,7 +22,7 @@ from proxy.exchange import Answer, Choice, Exchange, Request, Usage
 from proxy.wire import sse
 from proxy.wire.answers import added_up
 from proxy.wire.api_errors import code_in
-from proxy.wire.bodies import EXTENSION, encode_raw, raw_fields
+from proxy.wire.bodies import EXTENSION, encode_raw, object_in, raw_fields
 from proxy.wire.own_tools import OwnToolFilter
 from proxy.wire.requests import RequestRendering, fits, withhold
 from proxy.wire.shapes import AnswerBounds, Reading, Shape
@@ -346,6 +346,10 @@ class TokenCounting(Protocol):
 
     def missing(self, status: int, body: bytes) -> bool:
         """Whether an upstream's answer says that it has no such path; a model that it does not have it names in the API's envelope."""
+        return status in (404, 405, 501) and not self.knows_path(object_in(body) or {})
+
+    def knows_path(self, refusal: Mapping[str, Any]) -> bool:
+        """Whether such an answer is one of the API's own."""
 
     def render(self, tokens: int) -> bytes:
         """The answer."""

@@ -277,6 +277,38 @@ async def test_what_stands_below_is_passed_on(start: Start) -> None:
     assert ["/v1/responses/input_tokens", "/v1/responses/resp_1/input_items?limit=2"] == [call.path for call in proxy.upstream.calls]
 
 
+@pytest.mark.parametrize(
+    ("status", "error", "expected"),
+    [
+        (404, {"message": "Invalid URL (POST /v1/responses/input_tokens)", "param": None, "code": None}, 200),
+        (404, {"message": "Resource not found", "code": "404"}, 200),
+        (405, {"message": "no", "code": "not_found"}, 200),
+        (404, {"message": "no such model", "code": "model_not_found"}, 404),
+        (404, {"message": "no such model", "code": "DeploymentNotFound"}, 404),
+        (404, {"message": "no such model", "param": "model", "code": 404}, 404),
+        (429, {"message": "slow", "code": None}, 429),
+    ],
+)
+async def test_tokens_are_counted_here_only_where_the_upstream_cannot(
+    start: Start, status: int, error: dict[str, Any], expected: int
+) -> None:
+    async with start(reply({"error": error}, status)) as proxy:
+        got = await proxy.post({"model": "m", "input": "How high is it?", "instructions": "Be brief."}, PATH + "/input_tokens")
+    assert expected == got.status
+    if expected == 200:
+        assert ("response.input_tokens", "tokens_estimated") == (got.json["object"], got.headers["x-groundwire-warnings"])
+        assert 7 < got.json["input_tokens"] < 30
+    else:
+        assert {"error": error} == got.json
+
+
+@pytest.mark.parametrize("elsewhere", [{"previous_response_id": "resp_1"}, {"conversation": {"id": "c_1"}}, {"prompt": {"id": "p_1"}}])
+async def test_what_stands_elsewhere_is_not_counted_as_nothing(start: Start, elsewhere: dict[str, Any]) -> None:
+    async with start(reply({"detail": "Not Found"}, 404)) as proxy:
+        got = await proxy.post({"model": "m", "input": "Go on.", **elsewhere}, PATH + "/input_tokens")
+    assert (400, next(iter(elsewhere))) == (got.status, got.json["error"]["param"])
+
+
 async def test_the_client_library_streams_with_tools_through_the_gate(start: Start) -> None:
     chunks = events(reasoning_item(), LONG, call_item("weather", '{"a": 1}'))
     async with (

@@ -158,10 +158,12 @@ async def test_a_server_that_keeps_no_responses_is_not_asked_for_one(start: Star
         assert [] == proxy.upstream.calls
 
 
-async def test_tokens_are_counted_here_where_the_server_cannot(start: Start) -> None:
-    async with start(reply({"error": {"message": "no such path"}}, 404), apis="[chat]") as proxy:
-        answer = await proxy.post(ASKED["messages"], "/v1/messages/count_tokens")
-        assert 200 == answer.status
+@pytest.mark.parametrize("path", ["messages/count_tokens", "responses/input_tokens"])
+@pytest.mark.parametrize("server", ["chat", "messages"])
+async def test_tokens_are_counted_here_where_the_server_cannot(start: Start, server: Api, path: str) -> None:
+    async with start(reply({"error": {"message": "no such path"}}, 404), apis=f"[{server}]") as proxy:
+        answer = await proxy.post(ASKED["messages" if path.startswith("messages") else "responses"], f"/v1/{path}")
+        assert (200, "tokens_estimated") == (answer.status, answer.headers["x-groundwire-warnings"])
         assert answer.json["input_tokens"] > 3
 
 

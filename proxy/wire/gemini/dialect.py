@@ -308,12 +308,9 @@ class GeminiCount(TokenCounting):
             body = orjson.dumps({**inner, "model": fields.get("model")})
         return read_request(body)
 
-    def missing(self, status: int, body: bytes) -> bool:
-        """By the status, and by Google's envelope."""
-        if status not in (404, 405, 501):
-            return False
-        error = (bodies.object_in(body) or {}).get("error")
-        return not (isinstance(error, dict) and isinstance(error.get("status"), str))
+    def knows_path(self, refusal: Mapping[str, Any]) -> bool:
+        """By Google's envelope."""
+        return isinstance(bodies.object_of(refusal.get("error")).get("status"), str)
 
     def render(self, tokens: int) -> bytes:
         """The answer."""

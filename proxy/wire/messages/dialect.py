@@ -218,14 +218,9 @@ class MessagesCount(TokenCounting):
         """The prompt that is to be counted; it has no ``max_tokens``. Raises `InvalidRequest`."""
         return read_request(body)
 
-    def missing(self, status: int, body: bytes) -> bool:
-        """By the status, and by Anthropic's envelope."""
-        if status not in (404, 405, 501):
-            return False
-        try:
-            return bool(orjson.loads(body)["type"] != "error")
-        except (ValueError, LookupError, TypeError):
-            return True
+    def knows_path(self, refusal: Mapping[str, Any]) -> bool:
+        """By Anthropic's envelope."""
+        return refusal.get("type") == "error"
 
     def render(self, tokens: int) -> bytes:
         """The answer."""

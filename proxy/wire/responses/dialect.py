@@ -9,6 +9,7 @@ The filter that takes calls of the proxy's own tools out of answers (`proxy.wire
 
 from __future__ import annotations
 
+import re
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from functools import partial
 from typing import Any
@@ -17,7 +18,7 @@ import msgspec
 import orjson
 from msgspec.structs import replace
 
-from proxy.errors import ProxyError
+from proxy.errors import InvalidRequest, ProxyError
 from proxy.exchange import Answer, Exchange, Message, Request, Tool, ToolCall
 from proxy.exchange.answers import OutputRequirements
 from proxy.exchange.histories import CONVERSATION, RESPONSE, History
@@ -25,7 +26,7 @@ from proxy.wire import bodies, sse
 from proxy.wire.answers import add_usage
 from proxy.wire.api_errors import envelope, failure_in
 from proxy.wire.chat.forms import own_answer
-from proxy.wire.dialect import Changes, Dialect
+from proxy.wire.dialect import Changes, Dialect, TokenCounting
 from proxy.wire.own_tools import AnswerEvent, AnswerItem, Fields, OwnToolFilter, legible
 from proxy.wire.requests import Wire, request_of, with_format
 from proxy.wire.responses import events
@@ -195,6 +196,7 @@ class ResponsesFilter(OwnToolFilter):
 
 _READ = ("model", "input", "instructions", "tools", "stream", bodies.EXTENSION)
 """Fields that are no parameters."""
+_MISSING = re.compile(r"\w+_?not_?found", re.I)
 _ELSEWHERE = ("prompt", "previous_response_id", "conversation")
 """Where a request may have its words, or its model, from, if not from itself."""
 
@@ -267,6 +269,29 @@ class ResponsesDialect(Dialect):
     def stream(self, *, separate: bool = False) -> ResponsesStream:
         """A reader for one streamed answer; every event does one thing."""
         return ResponsesStream()
+
+
+class ResponsesCount(TokenCounting):
+    """Of Responses."""
+
+    path = "/responses/input_tokens"
+
+    def parse(self, body: bytes) -> Request:
+        """The prompt that is to be counted. Raises `InvalidRequest`, also where a part of it stands elsewhere."""
+        fields = bodies.load(body)
+        for name in _ELSEWHERE:
+            if fields.get(name):
+                raise InvalidRequest(f"what '{name}' names cannot be counted here: send all of the input", param=name)
+        return _request(body, fields, {})
+
+    def knows_path(self, refusal: Mapping[str, Any]) -> bool:
+        """By what is missing, as OpenAI's envelope says: ``model_not_found``; another server's names the parameter."""
+        error = bodies.object_of(refusal.get("error"))
+        return bool(error.get("param") or _MISSING.match(str(error.get("code"))))
+
+    def render(self, tokens: int) -> bytes:
+        """The answer."""
+        return orjson.dumps({"object": "response.input_tokens", "input_tokens": tokens})
 
 
 class _Wire(Wire):
