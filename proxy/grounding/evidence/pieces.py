@@ -13,7 +13,7 @@ from collections.abc import Iterator, Sequence
 from msgspec.structs import replace
 
 from proxy.grounding.evidence.json_pieces import JsonFinder, cut_json
-from proxy.grounding.evidence.structured import EvidencePiece, Line, limited, lines_of, read, rows
+from proxy.grounding.evidence.structured import EvidencePiece, Line, aligned, limited, lines_of, read, rows
 from proxy.language.text import InOrder, SentenceSplitter
 
 CODE_CHARS = 300
@@ -78,9 +78,14 @@ def _special(text: str, lines: Sequence[Line], i: int, json: JsonFinder) -> tupl
     ):
         after = next((k for k in range(i + 1, len(lines)) if lines[k][1] >= value.end), len(lines))
         return [_shift(piece, value.start) for piece in found], after
-    table = read(lines[i : i + 2])
+    return _table(lines, i)
+
+
+def _table(lines: Sequence[Line], i: int) -> tuple[list[EvidencePiece], int]:
+    """The same of tables alone."""
+    table = read(lines[i : i + 4])
     if table is None:
-        return [], i
+        return aligned(lines, i)
     end = i + 1
     while end < len(lines) and table.has(lines[end][0]):
         end += 1
@@ -96,10 +101,12 @@ def _cut_fence(text: str, lines: Sequence[Line], i: int, mark: str) -> tuple[lis
     body = text[start:stop]
     pieces = cut_json(body, cut, ())
     if pieces is None:
-        inside = lines[i + 1 : end]
-        table = read(inside[:2])
-        if table is not None and all(table.has(line) or not line.strip() for line, _ in inside):
-            return rows(table, [line for line in inside if line[0].strip()]), end + 1
+        inside = [line for line in lines[i + 1 : end] if line[0].strip()]
+        for k in range(min(2, len(inside))):  # a command may stand before it, and how many rows there are behind it
+            pieces, after = _table(inside, k)
+            if pieces and after + 1 >= len(inside):
+                around = (limited(text, at, at + len(line)) for line, at in (*inside[:k], *inside[after:]))
+                return sorted([*pieces, *(piece for own in around for piece in own)], key=lambda piece: piece.start), end + 1
         pieces = list(_code(body))
     return [_shift(piece, start) for piece in pieces], end + 1
 

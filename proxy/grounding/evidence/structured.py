@@ -1,18 +1,25 @@
 """Tables in a text -> pieces that say the names of columns ("Name: Ada; Born: 1815").
 
-Tables are Markdown's, ``a | b | c``, tab-separated values, and lines of comma- or semicolon-separated values that look like one: as many
-cells in each, under a row of names. JSON is in `json_pieces`. Pure.
+Tables are Markdown's, ``a | b | c``, those that databases and command lines draw (with ``+---+`` or lines of boxes, or as columns that
+spaces align), tab-separated values, and lines of comma- or semicolon-separated values that look like one: as many cells in each, under a
+row of names. JSON is in `json_pieces`. Pure.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from itertools import pairwise
 
 from msgspec import Struct
 
-_RULE = re.compile(r"[ \t]{0,8}\|?[ \t]{0,8}:?-{2,200}:?[ \t]{0,8}(?:\|[ \t]{0,8}:?-{1,200}:?[ \t]{0,8}){0,200}\|?[ \t]{0,8}")
+_RULE = re.compile(r"[ \t]{0,8}[|+]?[ \t]{0,8}:?[-=]{2,200}:?[ \t]{0,8}(?:[|+][ \t]{0,8}:?[-=]{1,200}:?[ \t]{0,8}){0,200}[|+]?[ \t]{0,8}")
+_BOXES = str.maketrans({chr(c): "+" for c in range(0x2500, 0x2580)} | dict.fromkeys("─━╌┄═", "-") | dict.fromkeys("│┃║", "|"))
+_WORD = re.compile(r"\S+")
+_CHUNK = re.compile(r"\S+(?:[^\S\t]\S+)*")
+"""Words with one space between them."""
+_IS_NAME = re.compile(r"#|[%(]?[^\W\d_][^=:;{}<>\"`]{0,39}")
+_FIGURE = re.compile(r"\d")
 _CELL = {
     mark: re.compile(rf'"(?:[^"]|"")*"|[^{re.escape(mark)}"][^{re.escape(mark)}]*|(?={re.escape(mark)})|$') for mark in (",", ";", "\t")
 }
@@ -21,7 +28,10 @@ _MAX_NAME_CHARS = 40
 _LONG_CHARS = 300
 """A longer cell is a text of its own."""
 _MIN_ROWS = 2
-"""Rows that comma-separated lines need under their names: fewer are prose with commas."""
+"""Rows that lines without rules need under their names: fewer are prose with commas or gaps."""
+_SAMPLED = 4
+"""Rows by which is told whether what stands over them are names: each line of a text without any is asked."""
+_MAX_HEAD_CHARS = 1000
 
 Line = tuple[str, int]
 """A line's text and where it starts."""
@@ -30,9 +40,9 @@ Cell = tuple[str, int, int]
 
 
 def lines_of(text: str) -> list[Line]:
-    """Its lines, without their ends."""
+    """Its lines, without their ends; what is drawn with lines of boxes stands in ``|``, ``-`` and ``+``."""
     found, at = [], 0
-    for line in text.split("\n"):
+    for line in (text.translate(_BOXES) if "─" in text or "│" in text or "━" in text or "║" in text else text).split("\n"):
         found.append((line, at))
         at += len(line) + 1
     return found
@@ -46,21 +56,24 @@ class Table(Struct, frozen=True):
     columns: int
 
     def has(self, line: str) -> bool:
-        """Whether `line` is a row of it."""
-        if self.mark not in line:
-            return False
+        """Whether `line` is a row of it, or a rule."""
         if self.mark == "|":
             inner = line.strip()
             bars = inner.count("|") - inner.startswith("|") - inner.endswith("|")
-            return abs(bars + 1 - self.columns) <= 1 or bool(_RULE.fullmatch(line))
-        return len(cells(line, 0, self.mark)) == self.columns
+            return ("|" in line and abs(bars + 1 - self.columns) <= 1) or _is_rule(line)
+        return self.mark in line and len(cells(line, 0, self.mark)) == self.columns
+
+
+def _is_rule(line: str) -> bool:
+    return ("|" in line or "+" in line) and _RULE.fullmatch(line) is not None
 
 
 def read(lines: Sequence[Line]) -> Table | None:
-    """The table that begins with the first of two lines, if one does."""
-    if len(lines) < 2:
+    """The table that begins with the first of a few lines, if one does; rules around its names are passed over."""
+    plain = [line for line, _ in lines[:4] if not _is_rule(line)]
+    if len(plain) < 2:
         return None
-    first, second = lines[0][0], lines[1][0]
+    first, second = plain[:2]
     for mark in ("|", "\t", ";", ","):
         if mark not in first or mark not in second:
             continue
@@ -111,16 +124,55 @@ def _names(line: str, mark: str) -> bool:
 
 def rows(table: Table, lines: Sequence[Line]) -> list[EvidencePiece]:
     """A piece for each row, more for a long one; none where the lines turn out to be prose."""
-    ruled = table.mark == "|" and len(lines) > 1 and _RULE.fullmatch(lines[1][0]) is not None
-    named = ruled or (table.columns > 2 and _names(lines[0][0], table.mark))
-    if table.mark in ";," and len(lines) <= _MIN_ROWS:
+    plain = [line for line in lines if table.mark != "|" or not _is_rule(line[0])]
+    ruled = any(a is plain[0] and _is_rule(b[0]) for a, b in pairwise(lines)) and table.mark == "|"
+    named = ruled or (table.columns > 2 and _names(plain[0][0], table.mark))
+    if table.mark in ";," and len(plain) <= _MIN_ROWS:
         return []
-    names = [name for name, _, _ in cells(*lines[0], table.mark)] if named else []
-    found: list[EvidencePiece] = []
-    for line in lines[1:] if named else lines:
-        if table.mark != "|" or not _RULE.fullmatch(line[0]):
-            found += _row(cells(*line, table.mark), names)
-    return found
+    names = [name for name, _, _ in cells(*plain[0], table.mark)] if named else []
+    return [piece for line in plain[named:] for piece in _row(cells(*line, table.mark), names)]
+
+
+def aligned(lines: Sequence[Line], i: int) -> tuple[list[EvidencePiece], int]:
+    """The rows of columns that spaces align under their names, from line `i` on, and the line behind them; none, and `i`.
+
+    Values stand where their names begin, or are as many as the names. What stands over them are names if they are underlined or in
+    capitals, or if they are three and more without a figure, under one of which there are figures alone.
+    """
+    head = lines[i][0]
+    chunks = list(_CHUNK.finditer(head)) if len(head) < _MAX_HEAD_CHARS else []
+    if len(chunks) < 2 or chunks[0].start() or not all(_IS_NAME.fullmatch(chunk[0]) for chunk in chunks):
+        return [], i
+    names, starts = [chunk[0] for chunk in chunks], [chunk.start() for chunk in chunks]
+    under = lines[i + 1][0] if i + 1 < len(lines) else ""
+    ruled = bool(under.strip()) and not under.strip(" -=")
+    if ruled and " " in under.strip():
+        starts = [match.start() for match in _WORD.finditer(under)]
+        names = [head[a:b].strip() for a, b in pairwise([*starts, None])]
+    first = i + 1 + ruled
+    sample = list(_aligned_rows(lines[first : first + _SAMPLED], starts, len(names)))
+    if len(sample) < (1 if ruled else _MIN_ROWS):
+        return [], i
+    columns = list(zip(names, zip(*([text for text, _, _ in row] for row in sample), strict=True), strict=True))
+    counted = len(names) > 2 and not _FIGURE.search(head) and any(all(map(_FIGURE.search, said)) for _, said in columns)
+    if any(name in said for name, said in columns if name) or not (ruled or head.isupper() or counted):
+        return [], i
+    found = list(_aligned_rows((lines[k] for k in range(first, len(lines))), starts, len(names)))
+    return [piece for row in found for piece in _row(row, names)], first + len(found)
+
+
+def _aligned_rows(lines: Iterable[Line], starts: Sequence[int], columns: int) -> Iterator[list[Cell]]:
+    """The cells of each line, up to the first that is no row."""
+    for line, start in lines:
+        chunks = list(_CHUNK.finditer(line))
+        if len(chunks) < 2 or not line[: starts[1]].strip() or not line.strip(" -="):
+            return
+        if all(a >= len(line) or line[a - 1].isspace() for a in starts[1:]):
+            yield [_cell(line, start, a, b) for a, b in pairwise([*starts, max(len(line), starts[-1])])]
+        elif len(chunks) == columns:
+            yield [_cell(line, start, *chunk.span()) for chunk in chunks]
+        else:
+            return
 
 
 def _row(cells: Sequence[Cell], names: Sequence[str]) -> Iterator[EvidencePiece]:

@@ -253,6 +253,11 @@ BLOCKS = st.sampled_from(
         "|",
         "😀 emoji. Fin.",
         "Born | 1815\nDied | 1852",
+        " id | name\n----+------\n  1 | Ada\n(1 row)",
+        "+----+\n| id | a |\n+----+---+\n| 1 | 2 |\n+----+---+",
+        "│ id │ name │\n├────┼──────┤\n│ 1  │ Ada  │",
+        "NAME   READY   AGE\nweb    1/1     3d\ndb             4d\n\tx\xa0 y",
+        "Item  Price\n====  =====\nTea   2.50\n====  =====",
         '{"a": 1}',
         '{"not": json',
     ]
@@ -324,6 +329,50 @@ def test_a_row_says_its_columns() -> None:
 )
 def test_separated_values_are_a_table(table: str) -> None:
     assert base(table).sentences == ["name: Ada; born: 1815; town: Bern", "name: Bob; born: 1900; town: Rom"]
+
+
+@pytest.mark.parametrize(
+    "table",
+    [
+        "name | born | town\n-----+------+-----\nAda  | 1815 | Bern\nBob  | 1900 | Rom",
+        "+------+------+------+\n| name | born | town |\n+------+------+------+\n| Ada  | 1815 | Bern |\n| Bob  | 1900 | Rom  |\n+------+------+------+",
+        "+------+------+------+\n| name | born | town |\n+======+======+======+\n| Ada  | 1815 | Bern |\n+------+------+------+\n| Bob  | 1900 | Rom  |",
+        "┌──────┬──────┬──────┐\n│ name │ born │ town │\n├──────┼──────┼──────┤\n│ Ada  │ 1815 │ Bern │\n│ Bob  │ 1900 │ Rom  │\n└──────┴──────┴──────┘",
+        "name   born   town\nAda    1815   Bern\nBob    1900   Rom",
+        "name   born   town\n----   ----   ----\nAda    1815   Bern\nBob    1900   Rom",
+        "name   born   town\n------------------\nAda    1815   Bern\nBob    1900   Rom",
+        "name        born  town\nAda         1815  Bern\nBob  1900  Rom",
+        "```\nname   born   town\nAda    1815   Bern\nBob    1900   Rom\n```",
+    ],
+)
+def test_a_table_that_is_drawn_says_its_columns(table: str) -> None:
+    found = base(table)
+
+    assert found.sentences == ["name: Ada; born: 1815; town: Bern", "name: Bob; born: 1900; town: Rom"]
+    assert all(found.span(i).text.startswith(name) for i, name in enumerate(("Ada", "Bob")))
+
+
+def test_columns_in_capitals_may_be_empty_and_stand_between_a_command_and_a_count() -> None:
+    text = "```\n$ kubectl get pods\nNAME   READY   NODE\nweb    1/1     n-02\ndb     0/1\n2 pods\n```"
+
+    assert base(text).sentences == ["$ kubectl get pods", "NAME: web; READY: 1/1; NODE: n-02", "NAME: db; READY: 0/1", "2 pods"]
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "-rw-r--r--  1 root root   4096 Dec  1 a\ndrwxr-xr-x  2 root root   4096 Dec  1 b\ndrwxr-xr-x  2 root root   4096 Dec  1 c",
+        "INFO   main   started\nWARN   main   took 12 s\nWARN   main   took 13 s",
+        "Name      Ada\nBorn      1815\nDied      1852",
+        "x      = 1\nlong   = 2\ny      = 3",
+        "Monday    Kim    Ruiz\nTuesday   Lee    Kim\nFriday    Ruiz   Lee",
+        "Period 05    R. Quilliam   Deckhand\nBasic        160.0 h       14.20\nOvertime     12.0 h        21.30",
+        "Total   |  3\nsrc\n├── a.py\n└── b.py",
+    ],
+    ids=["files", "log", "form", "settings", "no names", "a heading", "tree"],
+)
+def test_lines_with_gaps_are_no_table_without_names_over_them(text: str) -> None:
+    assert [line.split()[0] for line in text.split("\n")] == [sentence.split()[0] for sentence in base(text).sentences]
 
 
 def test_a_quoted_cell_may_hold_the_separator() -> None:
@@ -445,3 +494,7 @@ def test_a_long_cell_is_a_text_of_its_own() -> None:
 
 def test_many_lines_of_empty_cells_are_read_once() -> None:
     assert base("\t\n" * 30_000).sentences == []
+
+
+def test_lines_with_gaps_are_read_a_few_times() -> None:
+    assert 20_000 == len(base("one   two   three\n" * 20_000).sentences)
