@@ -150,26 +150,26 @@ def aligned(lines: Sequence[Line], i: int) -> tuple[list[EvidencePiece], int]:
         starts = [match.start() for match in _WORD.finditer(under)]
         names = [head[a:b].strip() for a, b in pairwise([*starts, None])]
     first = i + 1 + ruled
-    sample = list(_aligned_rows(lines[first : first + _SAMPLED], starts, len(names)))
+    sample = list(aligned_rows(lines[first : first + _SAMPLED], starts))
     if len(sample) < (1 if ruled else _MIN_ROWS):
         return [], i
     columns = list(zip(names, zip(*([text for text, _, _ in row] for row in sample), strict=True), strict=True))
     counted = len(names) > 2 and not _FIGURE.search(head) and any(all(map(_FIGURE.search, said)) for _, said in columns)
     if any(name in said for name, said in columns if name) or not (ruled or head.isupper() or counted):
         return [], i
-    found = list(_aligned_rows((lines[k] for k in range(first, len(lines))), starts, len(names)))
+    found = list(aligned_rows((lines[k] for k in range(first, len(lines))), starts))
     return [piece for row in found for piece in _row(row, names)], first + len(found)
 
 
-def _aligned_rows(lines: Iterable[Line], starts: Sequence[int], columns: int) -> Iterator[list[Cell]]:
-    """The cells of each line, up to the first that is no row."""
+def aligned_rows(lines: Iterable[Line], starts: Sequence[int]) -> Iterator[list[Cell]]:
+    """The cells of each line, which stand where columns start or are as many, up to the first line that is no row."""
     for line, start in lines:
         chunks = list(_CHUNK.finditer(line))
         if len(chunks) < 2 or not line[: starts[1]].strip() or not line.strip(" -="):
             return
         if all(a >= len(line) or line[a - 1].isspace() for a in starts[1:]):
             yield [_cell(line, start, a, b) for a, b in pairwise([*starts, max(len(line), starts[-1])])]
-        elif len(chunks) == columns:
+        elif len(chunks) == len(starts):
             yield [_cell(line, start, *chunk.span()) for chunk in chunks]
         else:
             return

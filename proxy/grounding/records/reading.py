@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Sequence
+from itertools import pairwise
 
 from proxy.grounding.evidence import structured as delimited
 from proxy.grounding.evidence.json_pieces import JsonFinder
@@ -148,16 +149,11 @@ def _shared(name: Sequence[str], part: Sequence[str]) -> list[str]:
 
 def _delimited_at(lines: Sequence[Line], i: int) -> tuple[list[Table], int] | None:
     """A table with marks between its cells that begins with a line, or with a rule above it."""
-    first = i + 1 if _RULE.fullmatch(lines[i][0]) and "+" in lines[i][0] and i + 1 < len(lines) else i
-    body = [k for k in range(first, min(first + 3, len(lines))) if not _is_frame(lines[k][0])][:2]
-    table = delimited.read([lines[k] for k in body])
+    table = delimited.read(lines[i : i + 4])
     if table is None:
         return None
-    end, kept = first, list[Line]()
-    while end < len(lines) and (table.has(lines[end][0]) or _is_frame(lines[end][0])):
-        if not _is_frame(lines[end][0]):
-            kept.append(lines[end])
-        end += 1
+    end = next((k for k in range(i, len(lines)) if not (table.has(lines[k][0]) or _is_frame(lines[k][0]))), len(lines))
+    kept = [line for line in lines[i:end] if not _is_frame(line[0])]
     if table.mark in ";," and len(kept) < 3:
         return None
     rows = [delimited.cells(*line, table.mark) for line in kept]
@@ -209,14 +205,10 @@ def _aligned_at(lines: Sequence[Line], i: int) -> tuple[list[Table], int] | None
     starts = [match.start() for match in re.finditer(r"\S+" if ruled else r"\S+(?: \S+)*", lines[i + 1][0] if ruled else head)]
     if len(starts) < 2:
         return None
-    if all(_cut_at(line, starts) for line, _ in body):
-        names = [head[a:b].strip() for a, b in zip(starts, [*starts[1:], None], strict=True)]
-        rows = [[_slice(line, start, a, b) for a, b in zip(starts, [*starts[1:], len(line)], strict=True)] for line, start in body]
-    else:
-        names = _GAP.split(head.strip())
-        rows = [_chunks(line, start) for line, start in body]
-        if any(len(cells) != len(names) for cells in rows):
-            return None
+    names = [head[a:b].strip() for a, b in pairwise([*starts, None])]
+    rows = list(delimited.aligned_rows(body, starts))
+    if len(rows) < len(body):
+        return None
     alike = [all(any(map(str.isdigit, cells[c][0])) for cells in rows if c < len(cells)) for c in range(len(names))]
     timed = any(":" in name and any(map(str.isdigit, name)) and alike[c] for c, name in enumerate(names))
     if timed or any(_IS_VALUE.match(name) for name in names):  # a line like the others, and not their names
@@ -224,16 +216,6 @@ def _aligned_at(lines: Sequence[Line], i: int) -> tuple[list[Table], int] | None
     if any(len(name) > 40 or _SENTENCE.search(name) for name in names) or sum(name[:1].isdigit() for name in names) * 2 > len(names):
         return None
     return [_of_cells(names, rows)], end
-
-
-def _cut_at(line: str, starts: Sequence[int]) -> bool:
-    return all(at >= len(line) or line[at - 1].isspace() for at in starts[1:])
-
-
-def _slice(line: str, start: int, a: int, b: int) -> tuple[str, int, int]:
-    raw = line[a:b]
-    lead = len(raw) - len(raw.lstrip())
-    return raw.strip(), start + a + lead, start + a + lead + len(raw.strip())
 
 
 def _chunks(line: str, start: int) -> list[tuple[str, int, int]]:
