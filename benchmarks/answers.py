@@ -1,17 +1,18 @@
 """Sentences of answers over the documents of working life, each right or with one thing wrong: what the checks make of them.
 
 Rows are made by construction, so that likeness does not give the label away. ``apart``: ``data/answers_apart.jsonl.gz``, written as
-``training/data/README.md`` says by two writers of whom neither training nor calibration has a row. ``held-out``: documents that training
-was kept from, of the writers whose others it had, in ``../shared/data/judge/answers.jsonl.gz`` and
-``training/data/judge_answers.jsonl.gz``; half of these calibrated the verifier. They are judged as the stage `claims` judges an answer's
-sentence: question beside it, evidence by retrieval, rules first, then the built-in verifier.
+``training/data/README.md`` says by two writers of whom neither training nor calibration has a row; ``fresh``:
+``data/answers_fresh.jsonl.gz``, English, by a third one. ``held-out``: documents that training was kept from, of the writers whose
+others it had, in ``../shared/data/judge/answers.jsonl.gz`` and ``training/data/judge_answers.jsonl.gz``; half of these calibrated the
+verifier. They are judged as the stage `claims` judges an answer's sentence: question beside it, evidence by retrieval, rules first, then
+the built-in verifier.
 Prints, by shape of the evidence and by language: AUROC of the probability of support, right above its own edit, edits called
 supported, right ones called contradicted or unsupported, and which share of either reaches a probability from which a ``pass`` could be
 given (`proxy.stages.claims.reporting.CERTAIN`).
 
-    python -m benchmarks.answers [--rows apart|held-out] [--documents 200] [--seed 5]
+    python -m benchmarks.answers [--rows apart|fresh|held-out] [--documents 200] [--seed 5]
 
-95% intervals by resampling documents. Writes ``results/answers.json``, or ``results/answers_held_out.json``.
+95% intervals by resampling documents. Writes ``results/answers.json``, ``answers_fresh.json`` or ``answers_held_out.json``.
 """
 
 from __future__ import annotations
@@ -42,7 +43,8 @@ from proxy.models.verifier.verifier import LocalVerifiers
 from training.judge.written import held_out
 
 DATA = (Path("../shared/data/judge/answers.jsonl.gz"), Path("training/data/judge_answers.jsonl.gz"))
-APART = Path(__file__).parent / "data" / "answers_apart.jsonl.gz"
+APART, FRESH = (Path(__file__).parent / "data" / f"answers_{name}.jsonl.gz" for name in ("apart", "fresh"))
+ROWS = {"apart": ((APART,), "answers.json"), "fresh": ((FRESH,), "answers_fresh.json"), "held-out": (DATA, "answers_held_out.json")}
 RESULTS = Path(__file__).parent / "results"
 THRESHOLDS = (0.5, 0.7, 0.8, 0.9)
 RESAMPLED = 500
@@ -71,7 +73,7 @@ def chosen(files: Sequence[Path], documents: int, seed: int) -> list[dict[str, A
         if not path.exists():
             raise SystemExit(f"{path} is missing: this benchmark measures on it")
         with gzip.open(path, "rt", encoding="utf-8") as lines:
-            rows += [row for row in map(json.loads, lines) if path == APART or held_out(row)]
+            rows += [row for row in map(json.loads, lines) if path not in DATA or held_out(row)]
     names = sorted({row["doc"] for row in rows})
     random.Random(seed).shuffle(names)
     kept = set(names[:documents])
@@ -146,11 +148,11 @@ def _above(found: Sequence[Judged]) -> float | None:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--rows", choices=("apart", "held-out"), default="apart")
+    parser.add_argument("--rows", choices=tuple(ROWS), default="apart")
     parser.add_argument("--documents", type=int, default=200, help="so many, chosen at random")
     parser.add_argument("--seed", type=int, default=5)
     given = parser.parse_args()
-    files, result = ((APART,), "answers.json") if given.rows == "apart" else (DATA, "answers_held_out.json")
+    files, result = ROWS[given.rows]
     found = asyncio.run(judged(chosen(files, given.documents, given.seed)))
     groups = {"all": found, "structured": [one for one in found if one.row["shape"] != "prose"]}
     groups["prose"] = [one for one in found if one.row["shape"] == "prose"]
