@@ -82,7 +82,9 @@ def _is_late(code: str) -> bool:
 
 
 async def replay(policy: str, conversations: Sequence[Conversation], window: int | None = None) -> list[Outcome]:
-    """Every turn of `conversations` under the shipped policy `policy`, in order, with the model's window or one of so many tokens."""
+    """Every turn of `conversations`, in order, with the model's window or one of so many tokens. `policy` names a shipped policy, or a file
+    by its absolute path without ``.yaml``.
+    """
     return (await replay_all([policy], conversations, window=window))[policy]
 
 
@@ -97,7 +99,7 @@ async def replay_all(
         async with asyncio.timeout(120):
             while not await _ready(session, url):  # the models load in the background
                 await asyncio.sleep(0.1)
-        clients = {policy: _Client(app, upstream, url, session, policy) for policy in policies}
+        clients = {policy: _Client(app, upstream, url, session, Path(policy).name) for policy in policies}
         found: dict[str, list[Outcome]] = {policy: [] for policy in policies}
         for row in conversations:
             for policy, client in clients.items():
@@ -131,7 +133,7 @@ def _config(folder: Path, base_url: str, policies: Sequence[str], window: int | 
             f"models: {{gpt-4o: {{window: {window}, max_output_tokens: {window // 4}, encoding: o200k_base}}}}\n" if window else "",
             f"upstreams: {{main: {{kind: openai, {server}}}, claude: {{kind: anthropic, {server}}}}}\nroutes:\n",
             *(
-                f"  - {{prefix: /{name}/{upstream}, upstream: {upstream}, policy: '{POLICIES / name}.yaml'}}\n"
+                f"  - {{prefix: /{Path(name).name}/{upstream}, upstream: {upstream}, policy: '{POLICIES / name}.yaml'}}\n"
                 for name in policies
                 for upstream in ("main", "claude")
             ),

@@ -4,7 +4,7 @@ import json
 
 import pytest
 
-from benchmarks.claims import ROWS, Judged, Row, conversation, figures, rows
+from benchmarks.claims import ROWS, Judged, Row, conversation, figures, judge, rows
 
 
 def test_what_decides_stands_in_the_passage_and_no_statement_comes_twice() -> None:
@@ -40,3 +40,10 @@ def test_what_is_unsure_is_kept_and_caught() -> None:
         "precision at recall 0.7": 1.0,
     }
     assert expected == pytest.approx(found)
+
+
+@pytest.mark.slow  # loads the models
+async def test_the_running_proxy_judges_statements() -> None:
+    judged = await judge(rows()[:2], "default", "balanced")
+    assert [row.id for row in rows()[:2]] == [one.row.id for one in judged]
+    assert {one.label for one in judged} <= {"supported", "contradicted", "unsupported", "unsure", "not_checkable"}
