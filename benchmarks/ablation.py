@@ -31,12 +31,11 @@ from benchmarks import reflection_corrections as messages
 from benchmarks import reflection_signals as signals
 from benchmarks.clash import found_in, through
 from benchmarks.load.statistics import wilson
+from benchmarks.verifiers import local_verifiers
 from proxy.grounding.judging.grounder import Grounder
 from proxy.language.text import text_of
 from proxy.models.embedding.embedder import BatchingEmbedder
-from proxy.models.embedding.encoders import UseEncoder, available_cores
-from proxy.models.verifier.onnx import FOLDER, OnnxVerifier
-from proxy.models.verifier.verifier import LocalVerifiers
+from proxy.models.embedding.encoders import UseEncoder
 from proxy.stages.poisoning.injection import InjectionFinding, detect
 from proxy.stages.poisoning.phrases import _signals
 
@@ -188,7 +187,7 @@ async def results() -> Figures:
 
 def answers() -> Callable[[], Awaitable[Figures]]:
     """Claims called contradicted; the verifier is the same for all packs."""
-    verifiers = LocalVerifiers(lambda _: OnnxVerifier(FOLDER, threads=available_cores()), cache_size=1_000_000)
+    verifiers = local_verifiers(1_000_000)
     grounder = Grounder(verifiers.get(), embedder=BatchingEmbedder(UseEncoder()), only_certain=True)
     planted = actions_answers.data.planted(actions_answers.data.rows(400, 1), 1)
     rows = [*actions_answers.data.rows(60, 1), *random.Random(1).sample(planted, min(500, len(planted)))]

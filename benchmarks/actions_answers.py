@@ -24,15 +24,14 @@ from typing import Any
 from benchmarks import actions_answers_data as data
 from benchmarks.actions_answers_data import Row
 from benchmarks.load.statistics import wilson
+from benchmarks.verifiers import local_verifiers
 from proxy.exchange import Evidence
 from proxy.exchange.judgements import Judgement
 from proxy.grounding.claims.claims import claims_of
 from proxy.grounding.evidence.gathering import EvidenceBase
 from proxy.grounding.judging.grounder import Grounder
 from proxy.models.embedding.embedder import BatchingEmbedder
-from proxy.models.embedding.encoders import UseEncoder, available_cores
-from proxy.models.verifier.onnx import FOLDER, OnnxVerifier
-from proxy.models.verifier.verifier import LocalVerifiers
+from proxy.models.embedding.encoders import UseEncoder
 
 RESULTS = Path(__file__).with_name("results")
 TOGETHER = 32
@@ -68,7 +67,7 @@ class Judged:
 async def judge(rows: Sequence[Row], grounder: Grounder | None = None) -> list[Judged]:
     """Each row by itself, as the stage judges an answer's claims."""
     if grounder is None:
-        verifiers = LocalVerifiers(lambda name: OnnxVerifier(FOLDER, threads=available_cores()))
+        verifiers = local_verifiers()
         grounder = Grounder(verifiers.get(), embedder=BatchingEmbedder(UseEncoder()), only_certain=True)
     bases: dict[str, EvidenceBase] = {}
     judged: list[Judged] = []

@@ -33,6 +33,7 @@ from benchmarks.grounding_metrics import auroc, estimate, precision_at_recall, r
 from benchmarks.harmless_data import Conversation
 from benchmarks.harmless_replay import POLICIES, replay
 from benchmarks.load.report import print_table
+from benchmarks.verifiers import result_file
 from proxy.exchange.judgements import support
 from proxy.stages.claims.options import Sensitivity
 
@@ -159,7 +160,7 @@ def main() -> None:
             print(f"{one.row.id} {one.row.label} ({one.row.inference}) judged {one.label} {one.support:.2f}: {one.row.statement}")
     kept = {name: {figure: [e.value, e.low, e.high] for figure, e in part.items()} for name, part in told.items()}
     RESULTS.parent.mkdir(exist_ok=True)
-    RESULTS.write_text(
+    result_file(RESULTS).write_text(
         json.dumps({"policy": given.policy, "sensitivity": given.sensitivity, "rows": len(asked), "seed": SEED, "figures": kept}, indent=1)
         + "\n",
         "utf-8",

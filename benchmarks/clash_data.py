@@ -8,14 +8,12 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
+from benchmarks.verifiers import local_verifiers
 from proxy.exchange.judgements import ClaimPair, Support
 from proxy.grounding.clashes.deciding import questions
 from proxy.grounding.clashes.kinds import Pair
 from proxy.models.embedding.embedder import BatchingEmbedder
-from proxy.models.embedding.encoders import UseEncoder, available_cores
-from proxy.models.verifier.onnx import FOLDER as MODEL
-from proxy.models.verifier.onnx import OnnxVerifier
-from proxy.models.verifier.verifier import LocalVerifiers
+from proxy.models.embedding.encoders import UseEncoder
 
 FOLDER = Path(__file__).resolve().parents[2] / "shared" / "data"
 TOGETHER = 64
@@ -38,7 +36,7 @@ class Models:
     """The shipped verifier and embedder."""
 
     def __init__(self) -> None:
-        self.verifiers = LocalVerifiers(lambda name: OnnxVerifier(MODEL, threads=available_cores()))
+        self.verifiers = local_verifiers()
         self.verifier = self.verifiers.get()
         self.embedder = BatchingEmbedder(UseEncoder())
 

@@ -24,12 +24,10 @@ import numpy as np
 from msgspec.structs import replace
 from numpy.typing import NDArray
 
+from benchmarks.verifiers import local_verifiers
 from proxy.exchange import Evidence, Exchange
 from proxy.models.embedding.embedder import BatchingEmbedder
-from proxy.models.embedding.encoders import UseEncoder, available_cores
-from proxy.models.verifier.onnx import FOLDER as MODEL
-from proxy.models.verifier.onnx import OnnxVerifier
-from proxy.models.verifier.verifier import LocalVerifiers
+from proxy.models.embedding.encoders import UseEncoder
 from proxy.ports import Ports
 from proxy.stages.clash import Clash, ClashOptions
 from proxy.testing import make_exchange, make_ports
@@ -119,7 +117,7 @@ def main() -> None:
     parser.add_argument("--semantic", action="store_true", help="with the built-in verifier and embedder")
     parser.add_argument("--rounds", type=int, default=ROUNDS)
     given = parser.parse_args()
-    verifiers = LocalVerifiers(lambda name: OnnxVerifier(MODEL, threads=available_cores())) if given.semantic else None
+    verifiers = local_verifiers() if given.semantic else None
     embedder = BatchingEmbedder(UseEncoder()) if given.semantic else None
     ports = make_ports(**({"verifiers": verifiers, "embedder": embedder} if given.semantic else {}))
     options = msgspec.convert({"semantic": True} if given.semantic else {}, ClashOptions)

@@ -33,9 +33,7 @@ from benchmarks.harmless_data import SUITES, Conversation, load
 from benchmarks.harmless_made import made, written
 from benchmarks.harmless_replay import Outcome, replay, replay_all
 from benchmarks.load.statistics import percentile
-from proxy.models.embedding.encoders import available_cores
-from proxy.models.verifier.onnx import FOLDER, OnnxVerifier
-from proxy.models.verifier.verifier import LocalVerifiers
+from benchmarks.verifiers import local_verifiers, result_file
 
 RESULTS = Path(__file__).parent / "results"
 SHIPPED = ("observe", "default", "agent", "rag", "strict")
@@ -93,7 +91,7 @@ def run_sharing(
 async def _run_sharing(
     policies: Sequence[str], harmless: Sequence[Conversation], harmful: Sequence[Conversation], window: int | None
 ) -> list[Result]:
-    verifiers = LocalVerifiers(lambda _: OnnxVerifier(FOLDER, min(2, available_cores())), cache_size=SHARED_PAIRS)
+    verifiers = local_verifiers(SHARED_PAIRS)
     try:
         await verifiers.load()
         found = await replay_all(policies, [*harmless, *harmful], verifiers, window)
@@ -244,7 +242,7 @@ def main() -> int:
         print("\n".join(text for result in results if (text := shown(result, harmful))))
     print(table(all_figures))
     RESULTS.mkdir(exist_ok=True)
-    (RESULTS / f"harmless-{arguments.suite}.json").write_text(json.dumps(all_figures, indent=1))
+    result_file(RESULTS / f"harmless-{arguments.suite}.json").write_text(json.dumps(all_figures, indent=1))
     missed = [problem for found in all_figures for problem in passed(found, GOALS)]
     print("\n".join(f"goal missed: {problem}" for problem in missed) or "all goals met")
     limits = LIMITS if arguments.suite in ("development", "made") else LEFT_ALONE

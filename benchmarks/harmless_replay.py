@@ -20,6 +20,7 @@ import aiohttp
 
 from benchmarks.harmless_apis import APIS, calls_of
 from benchmarks.harmless_data import Conversation, Turn
+from benchmarks.verifiers import local_verifiers
 from proxy.app import App
 from proxy.config.settings import load_settings
 from proxy.ports import Verifiers
@@ -120,7 +121,7 @@ async def _running(
         folder = Path(place)
         async with ScriptedUpstream(reply(completion())) as upstream:
             (folder / "config.yaml").write_text(_config(folder, upstream.base_url, policies, window), encoding="utf-8")
-            app = App(load_settings(folder / "config.yaml", {}), verifiers=verifiers)
+            app = App(load_settings(folder / "config.yaml", {}), verifiers=verifiers or local_verifiers())
             async with serving(app) as url:
                 yield app, upstream, url
 

@@ -32,17 +32,16 @@ from typing import Any, Literal
 from benchmarks import grounding_data, injection_data
 from benchmarks import poisoning_data as data
 from benchmarks.poisoning_data import Statement
+from benchmarks.verifiers import local_verifiers
 from proxy.exchange import Exchange
 from proxy.grounding.knowledge.checking import KnowledgeChecker
 from proxy.grounding.knowledge.reading import make_fact
 from proxy.grounding.values.consistency import differences
 from proxy.language.text import split_sentences, text_of
 from proxy.models.embedding.embedder import BatchingEmbedder
-from proxy.models.embedding.encoders import UseEncoder, available_cores
+from proxy.models.embedding.encoders import UseEncoder
 from proxy.models.knowledge.bases import KnowledgeSnapshot
 from proxy.models.knowledge.building import build_in_memory
-from proxy.models.verifier.onnx import FOLDER, OnnxVerifier
-from proxy.models.verifier.verifier import LocalVerifiers
 from proxy.stages.poisoning import Poisoning, PoisoningOptions
 from proxy.stages.poisoning.injection import THRESHOLD, detect
 from proxy.testing import make_exchange, make_ports
@@ -227,7 +226,7 @@ def _parts(sentences: Sequence[str]) -> Iterator[list[str]]:
 async def measure_statements(seed: int, rows: int) -> dict[str, Any]:
     statements, passages = data.statements(seed, rows)
     embedder = BatchingEmbedder(UseEncoder(), cache_mb=64)
-    verifiers = LocalVerifiers(lambda name: OnnxVerifier(FOLDER, threads=available_cores()))
+    verifiers = local_verifiers()
     facts = [make_fact("", piece, f"p{i}") for i, passage in enumerate(passages) for piece in chunks(passage)]
     base = KnowledgeSnapshot(await build_in_memory(facts, embedder), embedder)
     ports = make_ports(embedder=embedder, verifiers=verifiers, knowledge=OneBase(base))

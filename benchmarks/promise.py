@@ -38,6 +38,7 @@ from benchmarks.load.statistics import wilson
 from benchmarks.promise_data import OffTopic, Pair, off_topic, pairs
 from benchmarks.promise_oracle import Oracle, is_planted
 from benchmarks.promise_replay import JudgedBy, Seen, Task, replay
+from benchmarks.verifiers import result_file
 
 RESULTS = Path(__file__).parent / "results" / "promise.json"
 CHECKED = ("default", "rag", "strict")
@@ -165,7 +166,8 @@ def written_to(given: argparse.Namespace) -> Path:
     """`RESULTS`, of which README and docs are made, only of all pairs under all policies, with the judges that are shipped."""
     if given.judge:
         return RESULTS.with_stem(f"promise_oracle_{given.ask}")
-    return RESULTS if set(given.policies.split(",")) >= set(CHECKED) and not given.only else RESULTS.with_stem("promise_part")
+    whole = set(given.policies.split(",")) >= set(CHECKED) and not given.only
+    return result_file(RESULTS if whole else RESULTS.with_stem("promise_part"))
 
 
 # ---- for people ----

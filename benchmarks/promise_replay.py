@@ -20,11 +20,9 @@ import aiohttp
 from benchmarks.dialects import answers
 from benchmarks.promise_data import Question
 from benchmarks.promise_oracle import Kind, Oracle, replying, with_judge
+from benchmarks.verifiers import local_verifiers
 from proxy.app import App
 from proxy.config.settings import load_settings
-from proxy.models.embedding.encoders import available_cores
-from proxy.models.verifier.onnx import FOLDER, OnnxVerifier
-from proxy.models.verifier.verifier import LocalVerifiers
 from proxy.testing import ScriptedUpstream, completion, reply, serving, stream
 
 POLICIES = Path(__file__).parent.parent / "policies"
@@ -120,7 +118,7 @@ async def _ready(session: aiohttp.ClientSession, url: str) -> bool:
 
 @asynccontextmanager
 async def _running(policies: Sequence[str], judged_by: JudgedBy | None = None) -> AsyncIterator[tuple[ScriptedUpstream, str]]:
-    verifiers = LocalVerifiers(lambda _: OnnxVerifier(FOLDER, min(2, available_cores())), cache_size=SHARED_PAIRS)
+    verifiers = local_verifiers(SHARED_PAIRS)
     await verifiers.load()
     try:
         with tempfile.TemporaryDirectory() as name:

@@ -25,15 +25,14 @@ from typing import Any
 from msgspec import Struct
 
 from benchmarks.poisoning import OneBase, forwarded, share, shown
+from benchmarks.verifiers import local_verifiers
 from proxy.exchange.judgements import FactVerdict
 from proxy.grounding.knowledge.checking import KnowledgeChecker
 from proxy.grounding.knowledge.reading import make_fact, read_folder
 from proxy.models.embedding.embedder import BatchingEmbedder
-from proxy.models.embedding.encoders import UseEncoder, available_cores
+from proxy.models.embedding.encoders import UseEncoder
 from proxy.models.knowledge.bases import KnowledgeSnapshot
 from proxy.models.knowledge.building import build_in_memory
-from proxy.models.verifier.onnx import FOLDER, OnnxVerifier
-from proxy.models.verifier.verifier import LocalVerifiers
 from proxy.ports.facts import Fact
 from proxy.stages.poisoning import Poisoning, PoisoningOptions
 from proxy.testing import make_exchange, make_ports
@@ -81,7 +80,7 @@ SETS: Mapping[str, Callable[[], tuple[list[Fact], list[Row]]]] = {"sample": samp
 async def measured(facts: Sequence[Fact], sentences: Sequence[Row]) -> list[Row]:
     """Each sentence with the fact check's word, and with what the stage does of it."""
     embedder = BatchingEmbedder(UseEncoder(), cache_mb=64)
-    verifiers = LocalVerifiers(lambda name: OnnxVerifier(FOLDER, threads=available_cores()))
+    verifiers = local_verifiers()
     base = OneBase(KnowledgeSnapshot(await build_in_memory(facts, embedder), embedder))
     stage = Poisoning(
         PoisoningOptions(timeout_ms=_HOUR_MS, on_invalid="block"),

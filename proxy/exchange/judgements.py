@@ -68,6 +68,8 @@ class Support(Struct, frozen=True):
     contradicted: float = 0.0
     decides: bool = False
     """Whether its word alone is enough to call a claim contradicted: that of a model which the policy names, not the built-in one's."""
+    by: str = ""
+    """Which model said so, where a verifier has several."""
 
 
 class ClaimPair(Struct, frozen=True):

@@ -22,7 +22,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 from proxy.config.settings import Settings
 from proxy.errors import ModelUnavailable
 from proxy.exchange import Tool
-from proxy.models.verifier.verifier import LocalVerifiers, PairModel
+from proxy.models.verifier.verifier import LocalVerifiers, PairModel, WithFallback
 from proxy.ports import Embedder, SharedVectors, ToolOutcomes, ToolRanking, Verifier
 
 if TYPE_CHECKING:
@@ -64,7 +64,7 @@ def make_verifiers(settings: Settings) -> LocalVerifiers:
 def make_pair_model(settings: Settings, name: str) -> PairModel:
     """The verifier's model in the folder `name`, or the built-in one for ""; called in its thread, where it may take its time to import.
 
-    Raises `ModelUnavailable`.
+    Languages that a folder's model does not know are the built-in one's. Raises `ModelUnavailable`.
     """
     from proxy.models.embedding.encoders import available_cores
     from proxy.models.verifier.onnx import FOLDER, OnnxVerifier
@@ -76,7 +76,8 @@ def make_pair_model(settings: Settings, name: str) -> PairModel:
     if name and not folder.is_dir():
         advice = "a model of a hub is asked through an upstream: judge: {upstream: …, model: …, kind: decisions}"
         raise ModelUnavailable(f"judge.model names no folder with a verifier ({name}); {advice}")
-    return OnnxVerifier(folder, threads, decides=bool(name))
+    found = OnnxVerifier(folder, threads, decides=bool(name))
+    return WithFallback(found, OnnxVerifier(FOLDER, threads)) if own else found
 
 
 class DeferredModels:

@@ -16,6 +16,7 @@ from proxy.exchange import Exchange, Verdict
 from proxy.exchange.judgements import ClaimPair
 from proxy.models.making import make_pair_model
 from proxy.models.verifier.onnx import FOLDER, OnnxVerifier
+from proxy.models.verifier.verifier import PairModel, WithFallback
 from proxy.ports.stage import Stage
 from tests.conftest import Start
 from tests.models import tiny_verifier
@@ -132,18 +133,27 @@ def test_what_is_refused(tmp_path: Path, text: str, path: str) -> None:
     assert path == caught.value.path
 
 
+def parts(model: PairModel) -> tuple[OnnxVerifier, OnnxVerifier]:
+    """A folder's model, and what judges the languages that it does not know."""
+    assert isinstance(model, WithFallback)
+    first, second = model._both
+    assert isinstance(first, OnnxVerifier)
+    assert isinstance(second, OnnxVerifier)
+    return first, second
+
+
 def test_models_are_found_by_folder(tmp_path: Path) -> None:
     settings = load(tmp_path, "{}")
     (tmp_path / "nli").mkdir()
-    builtin, own = (make_pair_model(settings, name) for name in ("", "nli"))
+    builtin, both = (make_pair_model(settings, name) for name in ("", "nli"))
     assert isinstance(builtin, OnnxVerifier)
-    assert isinstance(own, OnnxVerifier)
+    own, other = parts(both)
+    assert (FOLDER, False) == (other._folder, other._decides)
     assert (FOLDER, tmp_path / "nli", False, True) == (builtin._folder, own._folder, builtin._decides, own._decides)
     with pytest.raises(ModelUnavailable, match="a model of a hub is asked through an upstream"):
         make_pair_model(settings, "cross-encoder/nli-deberta-v3-small")
 
 
 def test_another_folder_takes_the_built_in_one_s_place_and_is_relative_to_the_config_file(tmp_path: Path) -> None:
-    model = make_pair_model(load(tmp_path, "{model: verifier, threads: 3}"), "")
-    assert isinstance(model, OnnxVerifier)
-    assert (tmp_path / "verifier", 3) == (model._folder, model.lanes)
+    model, other = parts(both := make_pair_model(load(tmp_path, "{model: verifier, threads: 3}"), ""))
+    assert (tmp_path / "verifier", FOLDER, 3) == (model._folder, other._folder, both.lanes)

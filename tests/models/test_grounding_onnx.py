@@ -17,6 +17,7 @@ from proxy.errors import ModelUnavailable
 from proxy.exchange.judgements import ClaimPair, Support
 from proxy.grounding.values import consistency
 from proxy.models.verifier.onnx import LOGITS, OnnxVerifier, session_options, write_card
+from proxy.models.verifier.verifier import WithFallback
 from tests.models import tiny_verifier
 
 
@@ -244,3 +245,28 @@ def test_a_card_that_makes_no_sense_is_not_written(tmp_path: Path) -> None:
     with pytest.raises(msgspec.ValidationError, match="labels must be"):
         write_card(folder, {"name": "new", "version": "1", "languages": {}, "labels": ["supported"]})
     assert "tiny@7" == loaded(folder).name
+
+
+# ---- a folder's model beside the built-in one ----
+
+
+def test_what_a_model_of_few_languages_does_not_know_another_judges(tmp_path: Path) -> None:
+    english = OnnxVerifier(tiny_verifier.make(tmp_path / "english", languages={"en": {}}), threads=1, decides=True)
+    german = OnnxVerifier(tiny_verifier.make(tmp_path / "german", languages={"en": {}, "de": {}}, name="other"), threads=1)
+    both = WithFallback(english, german)
+    both.load()
+    asked = [ClaimPair("yes maybe", "yes no", language) for language in ("de", "en", "fr")]
+    first, second, third = both.judge(asked)
+    assert first is not None
+    assert second is not None
+    assert third is None
+    assert [("other@7", False), ("tiny@7", True)] == [(first.by, first.decides), (second.by, second.decides)]
+    assert "tiny@7" == both.name
+    assert [True, True, False] == [both.knows(language) for language in ("en", "de", "fr")]
+
+
+def test_a_card_can_say_that_its_model_s_word_alone_decides_nothing(tmp_path: Path) -> None:
+    folder = tiny_verifier.make(tmp_path / "tiny", decides=False)
+    verifier = OnnxVerifier(folder, threads=1, decides=True)
+    verifier.load()
+    assert not judged(verifier, "yes maybe", "yes no").decides

@@ -4,6 +4,7 @@ import pytest
 
 from proxy.exchange.judgements import ClaimPair
 from proxy.models.verifier.onnx import FOLDER, OnnxVerifier
+from requirements.pins import ROOT
 
 TOWER = {
     "en": "The Eiffel Tower is a wrought-iron tower in Paris, France. It was completed in 1889 and is 330 metres tall.",
@@ -49,3 +50,36 @@ def test_a_language_it_was_not_trained_on_is_not_judged(verifier: OnnxVerifier) 
 def test_the_same_pair_has_the_same_answer_whatever_else_is_judged(verifier: OnnxVerifier) -> None:
     pair, other = ClaimPair("It is 330 metres tall.", TOWER["en"]), ClaimPair("It is red. " * 40, TOWER["fr"])
     assert verifier.judge([pair]) == verifier.judge([other, pair])[1:]
+
+
+# ---- the large one, in the repository alone ----
+
+
+@pytest.fixture(scope="module")
+def large() -> OnnxVerifier:
+    loaded = OnnxVerifier(ROOT / "packages" / "large-verifier", threads=1, decides=True)
+    loaded.load()
+    return loaded
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("right", "wrong"),
+    [
+        ("The Eiffel Tower is in Paris.", "The Eiffel Tower is in London."),
+        ("It was completed in 1889.", "It was completed in 1899."),
+        ("It is made of iron.", "It is made of stone."),
+    ],
+)
+def test_the_large_one_tells_right_from_wrong_and_contradicts_nothing_by_itself(large: OnnxVerifier, right: str, wrong: str) -> None:
+    supported, other = large.judge([ClaimPair(claim, TOWER["en"]) for claim in (right, wrong)])
+    assert supported is not None
+    assert other is not None
+    assert supported.supported >= 0.5 > other.supported
+    assert not other.decides
+
+
+@pytest.mark.slow
+def test_the_large_one_is_below_what_a_code_host_takes_and_reads_english(large: OnnxVerifier) -> None:
+    assert (ROOT / "packages" / "large-verifier" / "model.onnx").stat().st_size < 100 * 2**20
+    assert [True, False] == [large.knows("en"), large.knows("de")]

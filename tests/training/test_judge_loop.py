@@ -246,6 +246,34 @@ def test_what_is_large_is_better_kept_apart(tmp_path: Path) -> None:
     assert deviation(model, exported(model, tmp_path, apart)) < 0.85 * deviation(model, exported(model, tmp_path))
 
 
+def test_what_was_exported_is_trained_on_from_there(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    model, other = distant({"buckets": 8, "first_position": 2}), distant({"buckets": 8, "first_position": 2})
+    with torch.no_grad():
+        for weight in other.parameters():
+            weight.mul_(0.5)
+        model.layers[1].down.weight[:, [5, 9]] *= 100  # 8 bits hold little beside these
+    columns = {"layers.1.down": np.array([5, 9]), "layers.0.qkv": np.array([1])}
+    export(model, tmp_path / "model.onnx", columns)
+    monkeypatch.setattr(start, "mpnet", lambda wheels: (other, None))
+    read, _ = start.large(tmp_path, tmp_path)
+    for name, weight in read.state_dict().items():
+        if name.startswith(("layers.", "norm.", "pooler.", "head.")):
+            assert torch.allclose(model.state_dict()[name], weight, atol=float(model.state_dict()[name].abs().max()) / 120), name
+    assert torch.equal(model.layers[1].down.weight[:, [5, 9]], read.layers[1].down.weight[:, [5, 9]])
+    assert torch.equal(other.word.weight, read.word.weight)
+    with pytest.raises(SystemExit, match=r"model.onnx is missing: the teacher goes on from it"):
+        start.large(tmp_path / "absent", tmp_path)
+
+
+def test_an_exported_encoder_has_no_more_places_than_it_will_read(tmp_path: Path) -> None:
+    pytest.importorskip("onnxruntime")
+    model = distant({"buckets": 8, "first_position": 2})
+    found = exported(model, tmp_path)
+    whole = export(model, tmp_path / "whole.onnx")
+    assert export(model, tmp_path / "model.onnx", longest=IDS.shape[1]) < whole
+    assert np.array_equal(found, _logits(tmp_path / "model.onnx"))
+
+
 def test_an_exported_encoder_that_reads_distances_is_not_the_one_without(tmp_path: Path) -> None:
     pytest.importorskip("onnxruntime")
     model = distant({"buckets": 8, "first_position": 2})
@@ -272,10 +300,14 @@ def distant(more: dict[str, int]) -> Encoder:
 
 def exported(model: Encoder, folder: Path, apart: dict[str, Integers] | None = None) -> np.ndarray:
     """The logits that onnxruntime makes of `IDS`."""
+    export(model, folder / "model.onnx", apart)
+    return _logits(folder / "model.onnx")
+
+
+def _logits(path: Path) -> np.ndarray:
     import onnxruntime
 
-    export(model, folder / "model.onnx", apart)
-    session = onnxruntime.InferenceSession(str(folder / "model.onnx"))
+    session = onnxruntime.InferenceSession(str(path))
     given = {"input_ids": IDS.numpy(), "attention_mask": np.ones_like(IDS), "token_type_ids": np.ones_like(IDS)}
     return np.asarray(session.run(None, given)[0])
 

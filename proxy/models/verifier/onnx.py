@@ -13,6 +13,7 @@ A model is a folder of three files:
                       "languages": {"en": {"temperature": 1.3, "bias": [0.0, 0.0, 0.0],
                                            "combination": {"inputs": […], "weights": [[…], […], […]], "bias": [0.0, 0.0, 0.0]}},
                                     "de": {"temperature": 1.5}}}
+                     ``"decides": false``: its word alone contradicts nothing, even where a policy names it.
                      Further keys ("trained_on", "metrics", …) are for people and ignored.
 
 ``probabilities = softmax(logits / temperature + bias)``, in the order of the labels. Where a language has a ``combination``, that is
@@ -89,6 +90,7 @@ class Card(Struct, frozen=True):
     max_tokens: Annotated[int, Meta(ge=16)] = 256
     claim_share: Annotated[float, Meta(gt=0, lt=1)] = 0.6
     segments: bool = True
+    decides: bool = True
 
     def __post_init__(self) -> None:
         if len(set(self.labels)) != len(self.labels) or not {"supported", "unsupported"} <= set(self.labels):
@@ -113,7 +115,7 @@ class OnnxVerifier:
     """A `proxy.models.verifier.verifier.PairModel`. The same pair has the same answer, whatever else is judged."""
 
     def __init__(self, folder: Path = FOLDER, threads: int = 2, *, decides: bool = False) -> None:
-        """`threads` pairs are judged at a time, each by one thread; `decides` is of its word (`Support.decides`)."""
+        """`threads` pairs are judged at a time, each by one thread; `decides` is of its word (`Support.decides`), if its card agrees."""
         self.name = folder.name
         self.lanes, self.batch = threads, 1
         self._folder, self._decides = folder, decides
@@ -180,7 +182,7 @@ class OnnxVerifier:
         p = softmax(z)
         labels = self._card.labels
         against = float(p[labels.index("contradicted")]) if "contradicted" in labels else 0.0
-        return Support(float(p[labels.index("supported")]), against, self._decides)
+        return Support(float(p[labels.index("supported")]), against, self._decides and self._card.decides, self.name)
 
     def logits(self, pair: ClaimPair) -> Floats:
         """``(labels,)``, as the model gives them: for fitting the calibration."""

@@ -49,6 +49,37 @@ class PairModel(Protocol):
         """One answer for each; None for a language it does not know. Texts are valid Unicode."""
 
 
+class WithFallback:
+    """A `PairModel` of two: what the first does not answer, for it does not know the language, the second does. Named like the first;
+    `Support.by` says whose an answer is.
+    """
+
+    batch = 1
+
+    def __init__(self, first: PairModel, second: PairModel) -> None:
+        self._both = first, second
+        self.name, self.lanes = first.name, first.lanes
+
+    def load(self) -> None:
+        """Implements `PairModel`."""
+        for model in self._both:
+            model.load()
+        self.name = self._both[0].name
+
+    def knows(self, language: str) -> bool:
+        """Implements `proxy.ports.KnowsLanguages`."""
+        return any(knows(model, language) for model in self._both)
+
+    def judge(self, pairs: list[ClaimPair]) -> list[Support | None]:
+        """Implements `PairModel`."""
+        first, second = self._both
+        found = first.judge(pairs)
+        left = [i for i, answer in enumerate(found) if answer is None]
+        for i, answer in zip(left, second.judge([pairs[i] for i in left]), strict=True):
+            found[i] = answer
+        return found
+
+
 Judged = tuple[Support | None]
 """An answer; in a tuple, for the cache says None where it has nothing."""
 
