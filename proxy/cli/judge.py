@@ -11,6 +11,7 @@ from __future__ import annotations
 import asyncio
 import json
 import math
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from importlib.resources import files
 from pathlib import Path
@@ -39,6 +40,8 @@ from proxy.store.records import RecordVerdict
 from proxy.store.tables import key_of
 
 ROWS = "judge_rows.jsonl"
+EXACT = "exact rules"
+"""Who judged a pair that needed no model."""
 TOGETHER = 32
 """Pairs asked about at a time."""
 _TEMPERATURES = [0.25 * 1.05**i for i in range(58)]
@@ -124,7 +127,7 @@ def try_pairs(policy: Policy, file: Path, settings: Settings) -> int:
     right = [pair.label == answer.choice for pair, answer in zip(pairs, answers, strict=True) if pair.label and answer.choice]
     known = f"; {sum(right)} of {len(right)} decided as labelled" if right else ""
     silent = sum(not answer.probabilities for answer in answers)
-    terminal.line(f"{len(pairs)} pairs, judged by {next((a.by for a in answers if a.by), 'nobody')}, {silent} without an answer{known}")
+    terminal.line(f"{len(pairs)} pairs, judged by {_names(answers)}, {silent} without an answer{known}")
     return 1 if silent else 0
 
 
@@ -164,7 +167,7 @@ def fit(pairs: Sequence[JudgedPair], answers: Sequence[JudgeAnswer], *, acts: bo
     that come of it; where nothing `fits`, how right each choice is.
     """
     both = [(pair, answer.probabilities) for pair, answer in zip(pairs, answers, strict=True) if answer.probabilities]
-    said = [f"{len(both)} of {len(pairs)} statements answered by {next((a.by for a in answers if a.by), 'nobody')}"]
+    said = [f"{len(both)} of {len(pairs)} statements answered by {_names(answers)}"]
     if not fits:
         return [*said, *_of_choices(pairs, answers)]
     fitted, other = _half(both, 0), _half(both, 1)
@@ -237,8 +240,14 @@ async def _by_builtin(app: App, model: str, pairs: Sequence[JudgedPair]) -> list
         against = 1.0 - held if found.label == "contradicted" else min(found.contradiction or 0.0, 1.0 - held)
         choice = {"unsupported": "neither", "unsure": ""}.get(found.label, found.label)
         chances = {"supported": held, "contradicted": against, "neither": max(0.0, 1.0 - held - against)}
-        answers.append(JudgeAnswer(chances, choice, found.verifier or "exact rules", found.reason))
+        answers.append(JudgeAnswer(chances, choice, found.verifier or EXACT, found.reason))
     return answers
+
+
+def _names(answers: Sequence[JudgeAnswer]) -> str:
+    """Who judged, the one of most pairs first; rules only where there was nobody else."""
+    names = [name for name, _ in Counter(answer.by for answer in answers if answer.by).most_common()]
+    return ", ".join(name for name in names if name != EXACT) or "".join(names) or "nobody"
 
 
 def _nobody() -> Exchange:

@@ -10,6 +10,7 @@ import msgspec
 import pytest
 
 from proxy.__main__ import main
+from proxy.cli import judge
 from proxy.cli.judge import JudgedPair, ask_judge, fit, read_pairs, shipped_pairs
 from proxy.config.settings import Settings, load_settings
 from proxy.errors import ConfigError
@@ -148,3 +149,16 @@ def test_calibration_on_ones_own_rows_measures_these_and_refuses_too_few(tmp_pat
     assert (2, True, 0) == (few, "39 labelled statements with evidence: fewer than 40" in problem, enough)
     assert "40 of 40 statements answered by" in lines[0]
     assert ["1.00 [0.84, 1.00]", "1.00 [0.84, 1.00]", "-"] == [line[14:33].strip() for line in lines[2:5]]
+
+
+@pytest.mark.parametrize(
+    ("by", "names"),
+    [
+        ((), "nobody"),
+        (("",), "nobody"),
+        (("exact rules", "exact rules"), "exact rules"),
+        (("exact rules", "exact rules", "large@1", "small@4", "small@4"), "small@4, large@1"),
+    ],
+)
+def test_all_who_judged_are_named(by: tuple[str, ...], names: str) -> None:
+    assert names == judge._names([JudgeAnswer(by=name) for name in by])

@@ -40,6 +40,15 @@ async def test_a_supported_claim_has_its_sentence_with_its_place() -> None:
     assert found.evidence.text == PARIS[found.evidence.start : found.evidence.end] == "The Eiffel Tower is in Paris."
 
 
+async def test_of_several_models_the_one_that_judged_is_named() -> None:
+    found, _ = await judged(
+        ["The Eiffel Tower is tall", "It was built in a hurry"],
+        script=lambda pair: Support(0.9, by="large@1" if "tall" in pair.claim else ""),
+    )
+
+    assert ["large@1", "scripted@1"] == [one.verifier for one in found]
+
+
 async def test_a_contradicted_claim_has_what_the_evidence_says_instead() -> None:
     (found,), _ = await judged(["The Eiffel Tower is in London"], script=lambda pair: Support(0.1, 0.8))
 
