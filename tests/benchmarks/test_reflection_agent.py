@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from benchmarks.reflection import worse
+from benchmarks.reflection import Bench, loaded, worse
 from benchmarks.reflection_agent import Habits, Model, read_guidance, read_line, said
 from benchmarks.reflection_ways import CLEAN, HARMLESS, KINDS, WAYS, make_task
 from benchmarks.reflection_world import ASK, ERRORS_TOLD, Action, Agent, Outcome, Reply, Run, World
@@ -267,3 +267,10 @@ async def test_a_question_is_due_after_three_failures_of_one_call() -> None:
         return (await agent.work(post)).questions
 
     assert ([False], [True]) == (await due(2), await due(3))
+
+
+@pytest.mark.slow  # a running proxy
+async def test_an_agent_s_run_goes_through_the_running_proxy() -> None:
+    async with Bench(loaded()) as bench:
+        run = await bench.run(CLEAN, 1, ("with", 0.8))
+    assert run.steps > 1
