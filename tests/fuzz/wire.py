@@ -16,7 +16,7 @@ from tests.upstreams.http1.reference import said
 _STATUS = re.compile(rb"(?:HTTP|RTSP|ICE)/1\.[01] ([1-9][0-9]{2})(?: [^\r\n]*)?")
 """llhttp takes its three protocols for one, and whatever stands behind the status."""
 _OTHER_PROTOCOL = re.compile(rb"(?:RTSP|ICE)/1")
-_HEADER = re.compile(rb"([!#$%&'*+.^_`|~0-9A-Za-z-]+):[ \t]*([\t\x20-\x7e\x80-\xff]*)")
+_HEADER = re.compile(rb"([!#$%&'*+.^_`|~0-9A-Za-z-]+):[ \t]*+([\t\x20-\x7e\x80-\xff]*)")
 _CHUNK = re.compile(rb"([0-9A-Fa-f]+) *(?:;[^\r\n]*)?\r\n")
 _SMALL_BYTES = 60_000
 """Below every bound: how it is cut makes no difference."""
