@@ -148,7 +148,7 @@ class Bench:
                 codes = response.headers.get("x-groundwire-warnings", "").split(",")
                 unchecked = response.headers.get("x-groundwire-verdict") == "error"
                 found = Reply(response.status, await response.json(), "human_asked" in codes, unchecked)
-            await self._app.learning_tasks.stop()  # an agent's next step comes when its tool has run: by then the proxy is done with this one
+            await self._app.learning_tasks.stop()  # the next step comes when its tool has run: the proxy is done by then
             return found
 
         return await agent.work(post)
