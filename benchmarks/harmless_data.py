@@ -7,7 +7,7 @@ are mended. `data/acts` has agents that read, change and report (15 of them were
 26 languages, half of the conversations in other scripts than Latin; both were written the same way, and what they showed first is mended.
 `data/sessions` has long ones, 20 to 41 answers each, in all APIs: of 30 written the same way those that showed a fault, which is mended,
 and some others.
-`data/worked` has answers that work things out (sums, shares, deadlines, portions) over documents and tables, by two writers who had seen
+`data/worked` has answers that work things out (sums, shares, deadlines, portions) over documents and tables, by three writers who had seen
 nothing of this project; none of what it showed is mended yet.
 A row is a whole conversation that ends with the assistant: each of its assistant messages is the right answer (in a harmful one: the wrong
 answer) to what stands before it.
