@@ -265,6 +265,15 @@ def test_what_was_exported_is_trained_on_from_there(tmp_path: Path, monkeypatch:
         start.large(tmp_path / "absent", tmp_path)
 
 
+def test_a_start_has_as_many_places_as_were_exported(tmp_path: Path) -> None:
+    model = Encoder(60, 2, positions=42).eval()
+    export(model, tmp_path / "model.onnx", longest=30)
+    Tokenizer(models.WordLevel({"a": 0}, unk_token="a")).save(str(tmp_path / "tokenizer.json"))
+    read, _ = start.shipped(tmp_path)
+    assert (30, 384) == tuple(read.position.weight.shape)
+    assert torch.equal(model.position.weight[:30], read.position.weight)
+
+
 def test_an_exported_encoder_has_no_more_places_than_it_will_read(tmp_path: Path) -> None:
     pytest.importorskip("onnxruntime")
     model = distant({"buckets": 8, "first_position": 2})

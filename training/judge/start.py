@@ -43,7 +43,7 @@ def shipped(folder: Path) -> tuple[Encoder, Tokenizer]:
     state = _state(found) | {"word.weight": _words(words, found["words.scale"])}
     state |= {"position.weight": found["positions"], "segment.weight": found["segments"]}
     layers = 1 + max(int(name.split(".")[1]) for name in state if name.startswith("layers."))
-    model = Encoder(state["word.weight"].shape[0], layers)
+    model = Encoder(state["word.weight"].shape[0], layers, positions=len(state["position.weight"]))
     model.load_state_dict({name: torch.from_numpy(np.array(value, np.float32)) for name, value in state.items()})
     return model, Tokenizer.from_file(str(folder / "tokenizer.json"))
 
